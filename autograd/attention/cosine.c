@@ -1,0 +1,52 @@
+/* cosine: weights 1 + cos(q, k).  Su, "Attention must have a softmax?", 2020.
+ *
+ *   sim(q,k) = 1 + q^.k^      x^ = x / |x|_eps      |x|_eps = sqrt(|x|^2 + eps^2)
+ *
+ * A kernel with D + 1 features, phi(x) = [1; x^]; the rest is causal_linear.
+ *
+ * Backward.  x^ = x / r, r = |x|_eps, dr/dx = x / r = x^:
+ *   dx = dx^ / r - x (dx^.x) / r^3 = (dx^ - x^ (x^.dx^)) / r.   The constant 1 has no gradient.
+ *
+ * eps keeps x = 0 finite (x^ = 0, slope 1/eps) and, in the normaliser, q = -k at the first
+ * token, whose weight is 0. */
+#include "autograd/attention/kernel_map.h"
+#include "autograd/kernel.h"
+
+static int64_t width(int64_t D) { return D + 1; }
+
+static la_real length(int64_t D, double eps, const la_real *x) {
+    return sqrt(la_vec_table()->dot(D, x, x) + R(eps) * R(eps));
+}
+
+/* No length is 0: with eps = 0 a zero row keeps x^ = 0. */
+static la_real inverse(la_real r) { return r > 0 ? 1 / r : 0; }
+
+static void forward(int64_t rows, int64_t D, double eps, const la_real *x, int64_t ldx, la_real *y) {
+    for (int64_t i = 0; i < rows; i++, x += ldx, y += D + 1) {
+        la_real r = inverse(length(D, eps, x));
+        y[0] = 1;
+        for (int64_t j = 0; j < D; j++) y[1 + j] = x[j] * r;
+    }
+}
+
+static void backward(int64_t rows, int64_t D, double eps, const la_real *x, int64_t ldx,
+                     const la_real *y, const la_real *dy, la_real *dx, int64_t lddx) {
+    for (int64_t i = 0; i < rows; i++, x += ldx, y += D + 1, dy += D + 1, dx += lddx) {
+        la_real r = inverse(length(D, eps, x)), along = la_vec_table()->dot(D, y + 1, dy + 1);
+        for (int64_t j = 0; j < D; j++) dx[j] += (dy[1 + j] - y[1 + j] * along) * r;
+    }
+}
+
+static const la_map map = {width, forward, backward};
+
+const la_attn la_attn_cosine = {
+    .name = "cosine",
+    .formula = "sim(q,k) = 1 + q.k/(|q| |k|); o_t = sum_{j<=t} sim(q_t,k_j) v_j / (sum_{j<=t} sim(q_t,k_j) + eps)",
+    .paper = "Su, Attention must have a softmax?, 2020",
+    .cost = "O(T D E) time, state (D+1)(E+1)",
+    .file = "autograd/attention/cosine.c",
+    .op = &la_op_causal_linear,
+    .map = &map,
+    .state_len = la_map_state_len,
+    .positive = 1,
+};

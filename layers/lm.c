@@ -1,0 +1,147 @@
+/* lm.c -- a GPT-2 shaped language model, whatever its attention.
+ *
+ *   x = wte[tokens] (+ wpe[positions])
+ *   x = x + attn(ln_1 x);   x = x + mlp(ln_2 x)        for each layer (pre-norm)
+ *   logits = ln_f(x) wte'                              (tied embeddings)
+ *
+ * Radford et al., "Language models are unsupervised multitask learners", 2019; weights N(0, .02^2),
+ * the two projections onto the residual stream N(0, .02^2 / (2 layers)). */
+#include <math.h>
+#include <stdlib.h>
+
+#include "autograd/ops.h"
+#include "layers/layers.h"
+
+static const double STD = 0.02;
+
+static la_status check(const la_lm_cfg *c) {
+    if (c->vocab < 1 || c->dim < 1 || c->layers < 1 || c->heads < 1 || c->block_size < 1)
+        return la_fail(LA_ARG, "vocabulary, n-embd, n-layer, n-head and block-size must be at least 1");
+    if (c->dim % c->heads)
+        return la_fail(LA_ARG, "n-embd %lld does not divide by n-head %lld: use %lld or %lld", (long long)c->dim,
+                       (long long)c->heads,
+                       (long long)(c->dim < c->heads ? c->heads : c->dim / c->heads * c->heads),
+                       (long long)((c->dim / c->heads + 1) * c->heads));
+    if (c->pos == LA_POS_ROPE && c->dim / c->heads % 2)
+        return la_fail(LA_ARG, "rope turns pairs of numbers, and each head has %lld: choose n-embd and n-head so "
+                               "that their quotient is even",
+                       (long long)(c->dim / c->heads));
+    return LA_OK;
+}
+
+static void declare(la_lm *lm) {
+    const la_lm_cfg *c = &lm->cfg;
+    la_params       *p = lm->params;
+    double           proj_std = STD / sqrt(2.0 * (double)c->layers);
+    la_params_push(p, "transformer");
+    lm->wte = la_params_add(p, "wte.weight", la_shape2(c->vocab, c->dim), LA_INIT_NORMAL, STD);
+    lm->wpe = c->pos == LA_POS_LEARNED
+                  ? la_params_add(p, "wpe.weight", la_shape2(c->block_size, c->dim), LA_INIT_NORMAL, STD)
+                  : LA_NO_PARAM;
+    for (int64_t i = 0; i < c->layers; i++) {
+        la_block_layer *b = lm->blocks + i;
+        la_params_push(p, "h.%lld", (long long)i);
+        if (c->attn.variant->op) {
+            la_norm_declare(&b->ln_1, p, "ln_1", c->dim, c->bias);
+            la_attn_layer_declare(&b->attn, p, "attn", &c->attn, c->heads, c->dim, c->pos, STD, proj_std, c->bias);
+        }
+        la_norm_declare(&b->ln_2, p, "ln_2", c->dim, c->bias);
+        la_mlp_declare(&b->mlp, p, "mlp", c->dim, STD, proj_std, c->bias);
+        la_params_pop(p);
+    }
+    la_norm_declare(&lm->ln_f, p, "ln_f", c->dim, c->bias);
+    la_params_pop(p);
+}
+
+la_status la_lm_create(la_lm **out, const la_lm_cfg *cfg, uint64_t seed, int with_grad) {
+    *out = NULL;
+    LA_TRY(check(cfg));
+    la_lm *lm = calloc(1, sizeof *lm);
+    if (!lm) return la_fail(LA_NOMEM, "no memory for a model");
+    lm->cfg = *cfg;
+    la_status s = LA_OK;
+    if (!(lm->blocks = calloc((size_t)cfg->layers, sizeof *lm->blocks)))
+        s = la_fail(LA_NOMEM, "no memory for %lld layers", (long long)cfg->layers);
+    if (s == LA_OK) s = la_params_create(&lm->params);
+    if (s == LA_OK) {
+        declare(lm);
+        s = la_params_alloc(lm->params, seed, with_grad);
+    }
+    if (s != LA_OK) {
+        la_lm_destroy(lm);
+        return s;
+    }
+    *out = lm;
+    return LA_OK;
+}
+
+void la_lm_destroy(la_lm *lm) {
+    if (!lm) return;
+    la_params_destroy(lm->params);
+    free(lm->blocks);
+    free(lm);
+}
+
+static int64_t head_state(const la_lm *lm, int64_t capacity) {
+    int64_t D = lm->cfg.dim / lm->cfg.heads;
+    return la_attn_state_len(lm->cfg.attn.variant, D, D, capacity);
+}
+
+static size_t layer_state(const la_lm *lm, int64_t B, int64_t capacity) {
+    return (size_t)(B * lm->cfg.heads * head_state(lm, capacity));
+}
+
+size_t la_lm_state_len(const la_lm *lm, int64_t B, int64_t capacity) {
+    return (size_t)lm->cfg.layers * layer_state(lm, B, capacity);
+}
+
+void la_lm_state_start(const la_lm *lm, int64_t B, int64_t capacity, la_real *state) {
+    int64_t D = lm->cfg.dim / lm->cfg.heads;
+    if (lm->cfg.attn.variant->op)
+        la_attn_state_start(lm->cfg.attn.variant, lm->cfg.layers * B * lm->cfg.heads, D, D,
+                            head_state(lm, capacity), state);
+}
+
+static la_node *drop(const la_lm *lm, la_tape *t, la_node *x) {
+    return lm->cfg.dropout > 0 && la_tape_training(t) ? la_dropout(t, x, lm->cfg.dropout) : x;
+}
+
+static la_node *embed(const la_lm *lm, la_tape *t, const la_lm_input *in) {
+    la_node *x = la_embedding(t, in->tokens, la_param_node(t, lm->params, lm->wte));
+    x = la_named(t, x, "transformer.wte");
+    if (lm->wpe != LA_NO_PARAM) {
+        la_node *e = la_embedding(t, in->positions, la_param_node(t, lm->params, lm->wpe));
+        x = la_add(t, x, la_named(t, e, "transformer.wpe"));
+    }
+    return drop(lm, t, x);
+}
+
+static la_node *attend(const la_lm *lm, la_tape *t, int64_t i, la_node *x, const la_lm_input *in) {
+    const la_block_layer *b = lm->blocks + i;
+    la_carry              carry = {0};
+    if (in->state && x) {
+        int64_t  B = x->shape.d[0];
+        la_real *at = in->state + (size_t)i * layer_state(lm, B, in->capacity);
+        carry.state = la_leaf(t, "state", la_shape3(B, lm->cfg.heads, head_state(lm, in->capacity)), at, NULL);
+        carry.past = in->past;
+    }
+    la_node *y = la_norm_apply(&b->ln_1, lm->params, t, x);
+    y = la_attn_layer_apply(&b->attn, lm->params, t, y, in->past, in->state ? &carry : NULL);
+    return la_add(t, x, drop(lm, t, y));
+}
+
+la_node *la_lm_logits(const la_lm *lm, la_tape *t, const la_lm_input *in) {
+    la_node *x = embed(lm, t, in);
+    for (int64_t i = 0; i < lm->cfg.layers; i++) {
+        const la_block_layer *b = lm->blocks + i;
+        if (lm->cfg.attn.variant->op) x = attend(lm, t, i, x, in);
+        la_node *y = la_norm_apply(&b->ln_2, lm->params, t, x);
+        x = la_add(t, x, drop(lm, t, la_mlp_apply(&b->mlp, lm->params, t, y)));
+    }
+    x = la_norm_apply(&lm->ln_f, lm->params, t, x);
+    return la_named(t, la_linear(t, x, la_param_node(t, lm->params, lm->wte), NULL), "lm_head");
+}
+
+la_node *la_lm_loss(const la_lm *lm, la_tape *t, const la_lm_input *in, la_node *labels) {
+    return la_named(t, la_cross_entropy(t, la_lm_logits(lm, t, in), labels), "loss");
+}
