@@ -25,6 +25,7 @@ typedef struct buffer {
 static int forward_tick(const la_node *n) { return n->id; }
 static int backward_tick(const la_tape *t, const la_node *n) { return 2 * t->n - 1 - n->id; }
 
+/* Also called for leaves, which own no buffer: collect() leaves them out. */
 static void live_until(la_span *s, int tick) {
     if (tick > s->last) s->last = tick;
 }
@@ -158,6 +159,7 @@ static int collect(la_tape *t, buffer *b) {
         la_node *d = t->nodes[i];
         la_info *f = t->info + i;
         size_t   len = la_padded((size_t)la_len(d->shape)), saved = la_padded(f->plan.n_saved);
+        if (f->kind == LA_KIND_LEAF || f->kind == LA_KIND_IDS) continue; /* the caller's memory */
         if (f->x.last >= f->x.first) b[n] = (buffer){&d->x, len, 0, f->x, n}, n++;
         if (f->g.last >= f->g.first) b[n] = (buffer){&d->g, len, 0, f->g, n}, n++;
         if (f->kind == LA_KIND_OP && saved) b[n] = (buffer){&d->saved, saved, 0, f->saved, n}, n++;

@@ -72,7 +72,7 @@ la_node *la_input(la_tape *t, const char *name, la_shape s, int needs_grad) {
     return n;
 }
 
-la_node *la_ids(la_tape *t, const char *name, la_shape s, const int32_t *ids) {
+la_node *la_integers(la_tape *t, const char *name, la_shape s, const int32_t *ids) {
     la_node *n = append(t, LA_KIND_IDS, name, s);
     if (!n) return NULL;
     n->ids = ids;

@@ -59,7 +59,7 @@ la_node *la_leaf(la_tape *t, const char *name, la_shape s, la_real *x, la_real *
  * sealing, and it keeps its value over replays. */
 la_node *la_input(la_tape *t, const char *name, la_shape s, int needs_grad);
 /* Integers: the caller's array, read at each replay; it must outlive the tape. */
-la_node *la_ids(la_tape *t, const char *name, la_shape s, const int32_t *ids);
+la_node *la_integers(la_tape *t, const char *name, la_shape s, const int32_t *ids);
 /* The same numbers under another shape; la_len must agree. */
 la_node *la_reshape(la_tape *t, la_node *x, la_shape s);
 /* Columns [first, first + H*D) of x (B,T,C), seen as (B,T,H,D) without a copy: the rows of

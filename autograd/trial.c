@@ -66,7 +66,7 @@ static la_node *integers(la_trial *r, const la_case *c, int i, uint64_t seed) {
     for (int64_t j = 0; ids && j < len; j++)
         ids[j] = c->ids[i].lo + (int32_t)la_rng_below(seed, stream(i), (uint64_t)j,
                                                       (uint64_t)(c->ids[i].hi - c->ids[i].lo));
-    return ids ? la_ids(r->tape, "integers", c->in[i], ids) : NULL;
+    return ids ? la_integers(r->tape, "integers", c->in[i], ids) : NULL;
 }
 
 static la_node *real_input(la_trial *r, la_shape s, const la_trial_cfg *cfg) {
@@ -115,7 +115,7 @@ static void record_split(la_trial *r, const la_subject *s, const la_case *c, con
         la_node *in[3];
         for (int i = 0; i < 3; i++) in[i] = real_input(r, la_shape4(B, n, H, i < 2 ? D : E), cfg);
         past[16 * part] = part ? (int32_t)(T / 2) : 0;
-        la_node *p = la_ids(r->tape, "past", la_shape1(1), past + 16 * part);
+        la_node *p = la_integers(r->tape, "past", la_shape1(1), past + 16 * part);
         add_output(r, la_attention(r->tape, &r->cfg, in[0], in[1], in[2], state, p, &state));
     }
     add_output(r, state);

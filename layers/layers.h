@@ -60,6 +60,7 @@ typedef struct la_lm_cfg {
     la_pos      pos;
     double      dropout;
     int         bias;
+    size_t      max_bytes; /* of weights and gradients; 0: no limit                            */
 } la_lm_cfg;
 
 typedef struct la_block_layer {
@@ -77,7 +78,7 @@ typedef struct la_lm {
 } la_lm;
 
 /* Parameters are declared and drawn from the seed.  LA_ARG, with a sentence, for sizes that do
- * not fit together (dim by heads, ...). */
+ * not fit together (dim by heads, ...); LA_NOMEM, before anything large is allocated, above max_bytes. */
 la_status la_lm_create(la_lm **lm, const la_lm_cfg *cfg, uint64_t seed, int with_grad);
 void      la_lm_destroy(la_lm *lm);
 

@@ -53,6 +53,13 @@ static void declare(la_lm *lm) {
     la_params_pop(p);
 }
 
+static la_status fits(const la_lm *lm, int with_grad) {
+    double bytes = (double)la_params_len(lm->params) * sizeof(la_real) * (with_grad ? 2 : 1);
+    if (!lm->cfg.max_bytes || bytes <= (double)lm->cfg.max_bytes) return LA_OK;
+    return la_fail(LA_NOMEM, "%lld parameters need %.1f MiB and %.1f MiB are free: take a smaller n-embd or n-layer",
+                   (long long)la_params_numbers(lm->params), bytes / 0x1p20, (double)lm->cfg.max_bytes / 0x1p20);
+}
+
 la_status la_lm_create(la_lm **out, const la_lm_cfg *cfg, uint64_t seed, int with_grad) {
     *out = NULL;
     LA_TRY(check(cfg));
@@ -65,6 +72,9 @@ la_status la_lm_create(la_lm **out, const la_lm_cfg *cfg, uint64_t seed, int wit
     if (s == LA_OK) s = la_params_create(&lm->params);
     if (s == LA_OK) {
         declare(lm);
+        s = fits(lm, with_grad);
+    }
+    if (s == LA_OK) {
         s = la_params_alloc(lm->params, seed, with_grad);
     }
     if (s != LA_OK) {

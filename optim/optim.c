@@ -79,8 +79,8 @@ void la_optim_step(la_optim *o, double lr) {
 double la_clip_grad(la_params *p, double max_norm) {
     la_real *g = la_params_g(p);
     double   norm = sqrt(la_norm2(la_params_len(p), g));
-    if (!(max_norm > 0) || !(norm > max_norm)) return norm;
-    la_real scale = R(max_norm / (norm + 1e-6));
+    la_real  scale = R(max_norm / (norm + 1e-6));
+    if (!(max_norm > 0) || !(scale < 1)) return norm;
     for (size_t i = 0; i < la_params_len(p); i++) g[i] *= scale;
     return norm;
 }

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Trains the reference character model in PyTorch: the run that the README's numbers are checked against.
+
+    OMP_NUM_THREADS=1 python3 train_reference.py --attn double-softmax --seed 1 --data tinyshakespeare.txt
+
+4 layers, 4 heads, width 128, context 64, batch 12, 2,000 steps; AdamW .9/.99, decay .1 on everything of two or more
+dimensions; lr 1e-3 after a linear warm-up of 100 steps, then a cosine to 1e-4 at the last step; gradient norm clipped
+to 1; no biases, no dropout; first nine tenths of the text for training. Every 250 steps one JSON line with the loss over
+the whole validation text, in windows of 64, a shorter tail left out.
+"""
+import argparse
+import json
+import math
+import time
+
+import torch
+from model import ATTN, GPT, adamw, char_ids, read_text, split, text_loss
+
+BATCH, BLOCK, WARMUP, LR, MIN_LR, EVERY = 12, 64, 100, 1e-3, 1e-4, 250
+
+
+def rate(step, steps):
+  if step < WARMUP:
+    return LR * (step + 1) / (WARMUP + 1)
+  done = (step - WARMUP) / max(1, steps - WARMUP)
+  return MIN_LR + 0.5 * (LR - MIN_LR) * (1 + math.cos(math.pi * done))
+
+
+def draw(ids):
+  start = torch.randint(len(ids) - BLOCK, (BATCH, 1))
+  at = start + torch.arange(BLOCK)
+  return ids[at], ids[at + 1]
+
+
+def main():
+  p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+  p.add_argument("--attn", default="softmax", choices=ATTN)
+  p.add_argument("--seed", type=int, default=1337)
+  p.add_argument("--data", required=True, metavar="TEXT")
+  p.add_argument("--steps", type=int, default=2000)
+  a = p.parse_args()
+
+  torch.manual_seed(a.seed)
+  chars, ids = char_ids(read_text(a.data))
+  train, val = split(ids)
+  model = GPT(len(chars), attn=a.attn)
+  optim = adamw(model, LR)
+  begin = time.perf_counter()
+  for step in range(a.steps + 1):
+    if step % EVERY == 0 or step == a.steps:
+      print(json.dumps({"attn": a.attn, "seed": a.seed, "step": step, "val_loss": round(text_loss(model, val), 4),
+                        "seconds": round(time.perf_counter() - begin, 1)}), flush=True)
+    if step == a.steps:
+      break
+    for group in optim.param_groups:
+      group["lr"] = rate(step, a.steps)
+    optim.zero_grad()
+    model.loss(*draw(train)).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optim.step()
+
+
+if __name__ == "__main__":
+  main()

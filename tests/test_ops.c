@@ -1,0 +1,239 @@
+/* test_ops.c -- what every op and every variant must satisfy on each of its cases.
+ *
+ * The subjects are the lines of ops.def and attn.def, so a new one is covered without a new
+ * line here.  Variants are also run split: the text in two parts, the state handed over. */
+#include "testing.h"
+
+#include <unistd.h>
+
+#include "autograd/trial.h"
+
+typedef struct item {
+    la_subject     subject;
+    const la_case *c;
+    int            split;
+} item;
+
+static item items[512];
+static int  n_items;
+
+static void list_items(void) {
+    for (int i = 0; i < la_subject_count(); i++) {
+        la_subject s = la_subject_at(i);
+        for (const la_case *c = s.cases; c && c->name; c++)
+            for (int split = 0; split <= (s.variant && c->in[0].d[1] > 1); split++)
+                if (n_items < 512) items[n_items++] = (item){s, c, split};
+    }
+}
+
+static const char *title(const item *it) {
+    static char text[200];
+    snprintf(text, sizeof text, "%s, %s%s", it->subject.name, it->c->name, it->split ? ", split" : "");
+    return text;
+}
+
+static void create(la_trial *r, const item *it, unsigned without_grad, int inference) {
+    la_trial_cfg cfg = {.inference = inference, .split = it->split, .without_grad = without_grad, .seed = 5};
+    la_status    s = la_trial_create(r, &it->subject, it->c, &cfg);
+    ck_assert_msg(s == LA_OK, "%s: %s", title(it), la_error());
+    ck_assert_msg(r->n_out > 0 && r->n_in > 0, "%s: no output or no input", title(it));
+}
+
+static void step(la_trial *r) {
+    OK(la_tape_forward(r->tape));
+    OK(la_tape_backward(r->tape, 1));
+}
+
+/* --- the table: _i is the subject --- */
+
+START_TEST(every_subject_is_complete) {
+    la_subject s = la_subject_at(_i), found;
+    ck_assert(s.name && *s.name);
+    ck_assert_msg(s.formula && *s.formula && !strchr(s.formula, '\n'), "%s: formula is not one line", s.name);
+    ck_assert_msg(s.cases && s.cases[0].name, "%s has no cases", s.name);
+    ck_assert_msg(s.op && s.op->infer && s.op->forward && s.op->backward && s.op->reference,
+                  "%s: infer, forward, backward or reference is missing", s.name);
+    char path[1024];
+    for (int k = 0; k < 2; k++) {
+        const char *file = k ? s.op->file : s.file;
+        snprintf(path, sizeof path, "%s/%s", LA_SOURCE_DIR, file ? file : "?");
+        ck_assert_msg(access(path, R_OK) == 0, "%s: the derivation should stand in %s", s.name, path);
+    }
+    ck_assert_msg(!s.variant || (s.paper && *s.paper && s.variant->cost), "%s: paper or cost is missing", s.name);
+    OK(la_subject_find(s.name, &found));
+    ck_assert_ptr_eq(found.op, s.op);
+    ck_assert_ptr_eq(found.variant, s.variant);
+}
+END_TEST
+
+START_TEST(an_unknown_subject_is_answered_with_the_nearest) {
+    la_subject s;
+    FAILS(la_subject_find("layer_nrm", &s), LA_NAME, "did you mean layernorm?");
+    ck_assert_int_lt(n_items, 512);
+}
+END_TEST
+
+/* --- _i is the item: a subject and one of its cases --- */
+
+/* A split text has three outputs: of each part, and the state.  The reference of the second part
+ * reads the state that the reference of the first has left. */
+START_TEST(forward_equals_the_reference) {
+    const item *it = items + _i;
+    la_trial    r;
+    create(&r, it, 0, 0);
+    OK(la_tape_forward(r.tape));
+    la_real *is[LA_TRIAL_NODES];
+    for (int k = 0; k < r.n_out; k++) is[k] = copy_of(la_len(r.out[k]->shape), r.out[k]->x);
+    it->subject.op->reference(r.out[0]);
+    if (r.n_out == 3) it->subject.op->reference(r.out[1]);
+    for (int k = 0; k < r.n_out; k++) {
+        int64_t len = la_len(r.out[k]->shape);
+        double  top = largest(len, r.out[k]->x), d = gap(len, is[k], r.out[k]->x);
+        ck_assert_msg(d <= BY_PRECISION(2e-5, 1e-11) * top, "%s: output %d differs by %g, largest is %g", title(it),
+                      k, d, top);
+        free(is[k]);
+    }
+    la_trial_destroy(&r);
+}
+END_TEST
+
+START_TEST(inference_gives_the_values_of_training) {
+    const item *it = items + _i;
+    la_trial    a, b;
+    create(&a, it, 0, 0);
+    create(&b, it, 0, 1);
+    OK(la_tape_forward(a.tape));
+    OK(la_tape_forward(b.tape));
+    ck_assert_int_eq(a.n_out, b.n_out);
+    for (int k = 0; k < a.n_out; k++) {
+        int64_t at = differ(la_len(a.out[k]->shape), a.out[k]->x, b.out[k]->x);
+        ck_assert_msg(at < 0, "%s: output %d differs at %lld", title(it), k, (long long)at);
+    }
+    FAILS(la_tape_backward(b.tape, 1), LA_STATE, "no parameter");
+    la_trial_destroy(&a);
+    la_trial_destroy(&b);
+}
+END_TEST
+
+START_TEST(gradient_equals_finite_differences) {
+    const item *it = items + _i;
+    double      worst;
+    OK(la_gradcheck(&it->subject, it->c, it->split, &worst));
+    ck_assert_msg(worst < 1e-7, "%s: gradient and differences are %g apart", title(it), worst);
+}
+END_TEST
+
+static const la_op *right;
+
+/* A backward that is right but for one part in a million of its first block. */
+static void nearly_right(const la_node *n, const la_run *run) {
+    right->backward(n, run);
+    for (int i = 0; i < n->n_in; i++)
+        for (int64_t j = 0; n->in[i]->g && run->block == 0 && j < la_len(n->in[i]->shape); j++)
+            n->in[i]->g[j] *= R(1 + 1e-6);
+}
+
+START_TEST(gradcheck_sees_one_part_in_a_million) { /* _i is the subject */
+    la_subject s = la_subject_at(_i);
+    double     worst;
+    la_threads_set(1); /* blocks in order */
+    right = s.op;
+    la_op wrong = *s.op;
+    wrong.backward = nearly_right;
+    s.op = &wrong;
+    OK(la_gradcheck(&s, s.cases, 0, &worst));
+    ck_assert_msg(worst > 1e-7 && worst < 1e-5, "%s: a gradient 1e-6 off shows as %g", s.name, worst);
+}
+END_TEST
+
+START_TEST(two_backwards_give_twice_the_gradient) {
+    const item *it = items + _i;
+    la_trial    r;
+    create(&r, it, 0, 0);
+    step(&r);
+    la_real *once[LA_TRIAL_NODES];
+    for (int i = 0; i < r.n_in; i++) {
+        once[i] = copy_of(la_len(r.in[i]->shape), r.in[i]->g);
+        for (int64_t j = 0; j < la_len(r.in[i]->shape); j++) once[i][j] *= 2;
+    }
+    step(&r);
+    for (int i = 0; i < r.n_in; i++) {
+        int64_t len = la_len(r.in[i]->shape);
+        double  top = largest(len, once[i]), d = gap(len, once[i], r.in[i]->g);
+        ck_assert_msg(d <= BY_PRECISION(2e-6, 1e-14) * top, "%s: input %d, twice is %g off, largest %g", title(it), i, d, top);
+        free(once[i]);
+    }
+    la_trial_destroy(&r);
+}
+END_TEST
+
+START_TEST(an_input_without_gradient_leaves_the_others_alone) {
+    const item *it = items + _i;
+    la_trial    all, some;
+    create(&all, it, 0, 0);
+    step(&all);
+    for (unsigned mask = 1; mask < 1u << all.n_in; mask++) {
+        create(&some, it, mask, 0);
+        OK(la_tape_forward(some.tape));
+        if (mask + 1 == 1u << all.n_in)
+            FAILS(la_tape_backward(some.tape, 1), LA_STATE, "no parameter that the loss depends on");
+        else
+            OK(la_tape_backward(some.tape, 1));
+        ck_assert_msg(differ(1, all.loss->x, some.loss->x) < 0, "%s: mask %x changes the loss", title(it), mask);
+        for (int i = 0; i < all.n_in; i++) {
+            if (mask >> i & 1) {
+                ck_assert_ptr_null(some.in[i]->g);
+                continue;
+            }
+            int64_t at = differ(la_len(all.in[i]->shape), all.in[i]->g, some.in[i]->g);
+            ck_assert_msg(at < 0, "%s: without gradients of mask %x, that of input %d differs at %lld", title(it),
+                          mask, i, (long long)at);
+        }
+        la_trial_destroy(&some);
+    }
+    la_trial_destroy(&all);
+}
+END_TEST
+
+START_TEST(threads_change_no_bit) {
+    const item *it = items + _i;
+    la_trial    r[3];
+    for (int i = 0; i < 3; i++) {
+        la_threads_set(i + 1);
+        create(r + i, it, 0, 0);
+        step(r + i);
+    }
+    la_threads_set(2);
+    for (int i = 1; i < 3; i++) {
+        for (int k = 0; k < r[0].n_out; k++)
+            ck_assert_msg(differ(la_len(r[0].out[k]->shape), r[0].out[k]->x, r[i].out[k]->x) < 0,
+                          "%s: output %d differs at %d threads", title(it), k, i + 1);
+        for (int k = 0; k < r[0].n_in; k++)
+            ck_assert_msg(differ(la_len(r[0].in[k]->shape), r[0].in[k]->g, r[i].in[k]->g) < 0,
+                          "%s: gradient %d differs at %d threads", title(it), k, i + 1);
+    }
+    for (int i = 0; i < 3; i++) la_trial_destroy(r + i);
+}
+END_TEST
+
+int main(void) {
+    list_items();
+    Suite *s = suite_create("ops");
+    TCase *c = add_case(s, "table");
+    tcase_add_loop_test(c, every_subject_is_complete, 0, la_subject_count());
+    tcase_add_test(c, an_unknown_subject_is_answered_with_the_nearest);
+    c = add_case(s, "values");
+    tcase_add_loop_test(c, forward_equals_the_reference, 0, n_items);
+    tcase_add_loop_test(c, inference_gives_the_values_of_training, 0, n_items);
+    c = add_case(s, "gradients");
+    if (LA_REAL_BITS == 64) {
+        tcase_add_loop_test(c, gradient_equals_finite_differences, 0, n_items);
+        tcase_add_loop_test(c, gradcheck_sees_one_part_in_a_million, 0, la_subject_count());
+    } else
+        printf("not checked in float: gradients against differences, which need double; see the 64-bit test\n");
+    tcase_add_loop_test(c, two_backwards_give_twice_the_gradient, 0, n_items);
+    tcase_add_loop_test(c, an_input_without_gradient_leaves_the_others_alone, 0, n_items);
+    c = add_case(s, "threads");
+    tcase_add_loop_test(c, threads_change_no_bit, 0, n_items);
+    return run_suite(s);
+}

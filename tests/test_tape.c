@@ -1,0 +1,730 @@
+/* test_tape.c -- properties of the tape: errors as sentences, hand-computed derivatives, memory,
+ * dropout, dumps, parameters. */
+#include <dlfcn.h>
+
+#include "testing.h"
+
+#include "autograd/op.h"
+#include "autograd/ops.h"
+#include "autograd/params.h"
+#include "tensor/arena.h"
+
+/* --- every allocation of the process passes here and is counted --- */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { COUNTING = 0 }; /* the sanitizer has hooks of its own */
+static long allocations;
+#else
+enum { COUNTING = 1 };
+static long allocations;
+static char early[4096]; /* for dlsym itself, which may allocate */
+static size_t early_used;
+
+static void *next(const char *name) {
+    void *p = dlsym(RTLD_NEXT, name);
+    if (!p) abort();
+    return p;
+}
+
+#define FORWARD(type, name, parameters, ...)                                                       \
+    __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);                                         \
+    static type(*real) parameters;                                                                 \
+    if (!real) *(void **)&real = next(#name);                                                      \
+    return real(__VA_ARGS__)
+
+void *malloc(size_t n) { FORWARD(void *, malloc, (size_t), n); }
+void *realloc(void *p, size_t n) { FORWARD(void *, realloc, (void *, size_t), p, n); }
+void *aligned_alloc(size_t a, size_t n) { FORWARD(void *, aligned_alloc, (size_t, size_t), a, n); }
+void *memalign(size_t a, size_t n);
+void *memalign(size_t a, size_t n) { FORWARD(void *, memalign, (size_t, size_t), a, n); }
+int   posix_memalign(void **p, size_t a, size_t n) {
+    FORWARD(int, posix_memalign, (void **, size_t, size_t), p, a, n);
+}
+void *calloc(size_t count, size_t n) {
+    static int inside;
+    if (inside) {
+        void *p = early + early_used;
+        early_used += (count * n + 15) / 16 * 16;
+        if (early_used > sizeof early) abort();
+        return p;
+    }
+    static void *(*real)(size_t, size_t);
+    __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
+    if (!real) {
+        inside = 1;
+        *(void **)&real = next("calloc");
+        inside = 0;
+    }
+    return real(count, n);
+}
+void free(void *p) {
+    static void (*real)(void *);
+    if ((char *)p >= early && (char *)p < early + sizeof early) return;
+    if (!real) *(void **)&real = next("free");
+    real(p);
+}
+#endif
+
+static la_tape *training(void) {
+    la_tape *t;
+    OK(la_tape_create(&t, &(la_tape_cfg){.grad = 1, .seed = 3}));
+    return t;
+}
+
+static la_node *input(la_tape *t, la_shape s) { return la_input(t, "x", s, 1); }
+
+static void step(la_tape *t) {
+    OK(la_tape_forward(t));
+    OK(la_tape_backward(t, 1));
+}
+
+/* Sum of all elements: the inner product with ones. */
+static la_node *ones;
+static la_node *sum(la_tape *t, la_node *x) {
+    ones = la_input(t, "ones", x ? x->shape : la_shape1(1), 0);
+    return la_inner(t, x, ones);
+}
+static void seal_sum(la_tape *t, la_node *x) {
+    la_node *loss = sum(t, x);
+    OK(la_tape_seal(t, loss));
+    for (int64_t i = 0; i < la_len(ones->shape); i++) ones->x[i] = 1;
+}
+
+/* --- recording errors --- */
+
+START_TEST(a_wrong_shape_is_a_sentence_at_seal) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape3(2, 3, 5)), *w = la_input(t, "w", la_shape2(4, 6), 1);
+    la_node *y = la_linear(t, x, w, NULL);
+    ck_assert_ptr_null(y);
+    ck_assert_ptr_null(la_gelu(t, y)); /* NULL gives NULL, and does not replace the message */
+    ck_assert_ptr_null(la_add(t, x, NULL));
+    ck_assert_ptr_null(la_reshape(t, NULL, la_shape1(1)));
+    ck_assert_ptr_null(la_heads(t, NULL, 0, 1, 1));
+    ck_assert_ptr_null(la_keep(NULL));
+    ck_assert_ptr_null(la_named(t, NULL, "nobody"));
+    ck_assert_ptr_null(la_add(t, x, w));
+    FAILS(la_tape_seal(t, NULL), LA_SHAPE, "linear: x has 5 columns, and the weight w is 4 by 6");
+    FAILS(la_tape_forward(t), LA_STATE, "not been sealed");
+    la_tape_destroy(t);
+}
+END_TEST
+
+typedef la_node *mistake(la_tape *t, la_node *x, la_node *ids); /* x (2,3,8) */
+
+static la_node *add_other_shape(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_add(t, x, la_named(t, la_input(t, "b", la_shape2(6, 8), 0), "other"));
+}
+static la_node *bias_too_short(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_linear(t, x, la_input(t, "w", la_shape2(4, 8), 1), la_input(t, "b", la_shape1(3), 1));
+}
+static la_node *reshape_other_length(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_reshape(t, x, la_shape2(6, 7));
+}
+static la_node *heads_outside(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_heads(t, x, 4, 2, 3);
+}
+static la_node *heads_of_a_matrix(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_heads(t, la_reshape(t, x, la_shape2(6, 8)), 0, 2, 2);
+}
+static la_node *gelu_of_columns(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_gelu(t, la_heads(t, x, 0, 2, 2));
+}
+static la_node *reshape_of_columns(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_reshape(t, la_heads(t, x, 0, 2, 2), la_shape1(24));
+}
+static la_node *gain_too_long(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_layernorm(t, x, la_input(t, "gain", la_shape1(9), 1), NULL, 1e-5);
+}
+static la_node *drop_all(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_dropout(t, x, 1);
+}
+static la_node *embed_reals(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_embedding(t, x, la_input(t, "table", la_shape2(5, 3), 1));
+}
+static la_node *labels_too_few(la_tape *t, la_node *x, la_node *ids) { return la_cross_entropy(t, x, ids); }
+static la_node *rope_of_odd_heads(la_tape *t, la_node *x, la_node *ids) {
+    return la_rope(t, la_heads(t, x, 0, 2, 3), ids);
+}
+static la_node *empty_input(la_tape *t, la_node *x, la_node *ids) {
+    (void)x, (void)ids;
+    return la_input(t, "nothing", la_shape2(0, 3), 0);
+}
+
+static const struct {
+    mistake    *make;
+    la_status   status;
+    const char *says;
+} mistakes[] = {
+    {add_other_shape, LA_SHAPE, "add: x is (2,3,8) and other is (6,8)"},
+    {bias_too_short, LA_SHAPE, "linear: the bias b must be (4), and is (3)"},
+    {reshape_other_length, LA_SHAPE, "reshape: x is (2,3,8) and cannot become (6,7)"},
+    {heads_outside, LA_SHAPE, "heads: columns 4 to 10 (2 heads of 3) are not in x, which is (2,3,8)"},
+    {heads_of_a_matrix, LA_SHAPE, "which is (6,8)"},
+    {gelu_of_columns, LA_SHAPE, "gelu: x is a view of columns"},
+    {reshape_of_columns, LA_SHAPE, "cannot become (24)"},
+    {gain_too_long, LA_SHAPE, "layernorm: gain must be (8), and is (9)"},
+    {drop_all, LA_ARG, "[0,1), and is 1"},
+    {embed_reals, LA_SHAPE, "embedding: wants integers"},
+    {labels_too_few, LA_SHAPE, "cross_entropy: logits are (2,3,8)"},
+    {rope_of_odd_heads, LA_SHAPE, "even D"},
+    {empty_input, LA_SHAPE, "nothing cannot have the shape (0,3)"},
+};
+
+START_TEST(each_mistake_has_its_sentence) {
+    static const int32_t past[] = {0};
+    la_tape             *t = training();
+    la_node *x = la_named(t, input(t, la_shape3(2, 3, 8)), "x"), *ids = la_integers(t, "ids", la_shape1(1), past);
+    ck_assert_ptr_null(mistakes[_i].make(t, x, ids));
+    FAILS(la_tape_seal(t, NULL), mistakes[_i].status, mistakes[_i].says);
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(a_failure_of_a_layer_is_reported_at_seal) {
+    la_tape *t = training();
+    ck_assert_ptr_null(la_tape_fail(t, la_fail(LA_ARG, "the first")));
+    ck_assert_ptr_null(la_tape_fail(t, la_fail(LA_SHAPE, "the second")));
+    FAILS(la_tape_seal(t, NULL), LA_ARG, "the first");
+    la_tape_destroy(t);
+    la_tape_destroy(NULL);
+}
+END_TEST
+
+/* --- calls out of order --- */
+
+START_TEST(calls_out_of_order_are_refused) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape1(2));
+    FAILS(la_tape_forward(t), LA_STATE, "not been sealed");
+    FAILS(la_tape_backward(t, 1), LA_STATE, "not been sealed");
+    FAILS(la_tape_find_nonfinite(t), LA_STATE, "not been sealed");
+    seal_sum(t, x);
+    FAILS(la_tape_backward(t, 1), LA_STATE, "backward needs a forward before it");
+    step(t);
+    FAILS(la_tape_backward(t, 1), LA_STATE, "backward needs a forward before it");
+    FAILS(la_tape_seal(t, NULL), LA_STATE, "already sealed");
+    ck_assert_ptr_null(la_gelu(t, x));
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(the_loss_is_one_number) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape2(2, 3));
+    FAILS(la_tape_seal(t, x), LA_SHAPE, "the loss must be one number, and x is (2,3)");
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(a_loss_without_parameters_has_no_backward) {
+    la_tape *t = training();
+    la_node *x = la_input(t, "x", la_shape1(2), 0);
+    seal_sum(t, x);
+    OK(la_tape_forward(t));
+    FAILS(la_tape_backward(t, 1), LA_STATE, "no parameter that the loss depends on has a gradient");
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(more_threads_than_at_seal_are_refused_and_fewer_are_not) {
+    la_threads_set(2);
+    la_tape *t = training();
+    seal_sum(t, input(t, la_shape1(2)));
+    la_threads_set(3);
+    FAILS(la_tape_forward(t), LA_STATE, "sealed for 2 threads and there are now 3");
+    FAILS(la_tape_backward(t, 1), LA_STATE, "sealed for 2 threads and there are now 3");
+    la_threads_set(1);
+    step(t);
+    la_threads_set(2);
+    la_tape_destroy(t);
+}
+END_TEST
+
+/* --- derivatives by hand --- */
+
+static void is(const char *what, const la_real *x, double want) {
+    ck_assert_msg(fabs((double)*x - want) <= 8 * LA_REAL_EPSILON * fmax(1, fabs(want)), "%s is %.17g, not %.17g", what,
+                  (double)*x, want);
+}
+
+START_TEST(simple_autograd_with_D_x_plus_x) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape1(3));
+    seal_sum(t, la_add(t, x, x));
+    step(t);
+    for (int i = 0; i < 3; i++) is("D[x + x, x]", x->g + i, 2);
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(simple_autograd_with_D_x_times_x_when_x_is_3) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape1(1)), *y = la_inner(t, x, x);
+    OK(la_tape_seal(t, y));
+    x->x[0] = 3;
+    step(t);
+    is("x * x", y->x, 9);
+    is("D[x * x, x]", x->g, 6);
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(simple_autograd_with_D_x_to_the_fourth_when_x_is_2) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape1(1)), *y = la_inner(t, x, x), *z = la_inner(t, y, y);
+    OK(la_tape_seal(t, z));
+    x->x[0] = 2;
+    step(t);
+    is("x^4", z->x, 16);
+    is("D[x^4, x]", x->g, 32);
+    OK(la_tape_forward(t));
+    OK(la_tape_backward(t, -0.5)); /* scaled, and added */
+    is("D[x^4, x] - D[x^4, x] / 2", x->g, 16);
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(a_diamond_adds_both_sides) { /* y = gelu(x); (y + x) . y at x = 1: D = (y'+1) y + (y+x) y' */
+    la_tape *t = training();
+    la_node *x = input(t, la_shape1(1)), *y = la_gelu(t, x), *z = la_inner(t, la_add(t, y, x), y);
+    OK(la_tape_seal(t, z));
+    x->x[0] = 1;
+    step(t);
+    double Phi = 0.5 * erfc(-sqrt(0.5)), slope = Phi + exp(-0.5) / sqrt(2 * acos(-1));
+    is("(gelu(x) + x) gelu(x)", z->x, (Phi + 1) * Phi);
+    is("its derivative", x->g, (slope + 1) * Phi + (Phi + 1) * slope);
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(a_parameter_used_twice_gets_the_sum) { /* w x + w y: D = x + y */
+    la_params *p;
+    OK(la_params_create(&p));
+    la_param i = la_params_add(p, "w", la_shape2(1, 2), LA_INIT_ONE, 0);
+    OK(la_params_alloc(p, 1, 1));
+    la_tape *t = training();
+    la_node *w = la_param_node(t, p, i), *x = la_input(t, "x", la_shape2(1, 2), 0);
+    la_node *y = la_input(t, "y", la_shape2(1, 2), 0);
+    ck_assert_ptr_eq(la_param_node(t, p, i), w);
+    ck_assert_ptr_eq(la_tape_find_leaf(t, la_params_x(p)), w);
+    ck_assert_ptr_null(la_tape_find_leaf(t, la_params_x(p) + 1));
+    seal_sum(t, la_add(t, la_linear(t, x, w, NULL), la_linear(t, y, la_param_node(t, p, i), NULL)));
+    x->x[0] = 2, x->x[1] = 3, y->x[0] = 10, y->x[1] = 20;
+    step(t);
+    is("D[w x + w y, w_0]", la_params_g(p), 12);
+    is("D[w x + w y, w_1]", la_params_g(p) + 1, 23);
+    step(t);
+    is("twice", la_params_g(p), 24);
+    la_tape_destroy(t);
+    la_params_destroy(p);
+}
+END_TEST
+
+START_TEST(views_share_values_and_gradients) { /* x . reshape(x) and both heads of x */
+    la_tape *t = training();
+    la_node *x = input(t, la_shape3(1, 2, 2)), *flat = la_reshape(t, x, la_shape1(4));
+    la_node *all = la_inner(t, flat, la_reshape(t, flat, la_shape1(4)));
+    OK(la_tape_seal(t, all));
+    ck_assert_ptr_eq(flat->x, x->x);
+    ck_assert_ptr_eq(flat->g, x->g);
+    for (int i = 0; i < 4; i++) x->x[i] = R(i + 1);
+    step(t);
+    is("x . x", all->x, 30);
+    for (int i = 0; i < 4; i++) is("D[x . x, x]", x->g + i, 2 * (i + 1));
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(a_node_that_the_loss_does_not_need_has_no_gradient) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape1(2)), *other = input(t, la_shape1(2)), *side = la_gelu(t, other);
+    la_node *both = la_add(t, x, side), *y = la_gelu(t, x); /* `both` hangs on x, and on nothing below */
+    la_keep(both);
+    seal_sum(t, y);
+    x->x[0] = x->x[1] = 0;
+    step(t);
+    is("D[gelu(x), x] at 0", x->g, 0.5);
+    is("an input aside", other->g, 0);
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(gradients_of_kept_values_and_of_inference_tapes) {
+    la_tape *t;
+    OK(la_tape_create(&t, NULL));
+    ck_assert_int_eq(la_tape_training(t), 0);
+    la_real  x[2] = {1, 2}, g[2] = {7, 7};
+    la_node *leaf = la_leaf(t, "leaf", la_shape1(2), x, g), *in = input(t, la_shape1(2)), *y = la_keep(la_add(t, leaf, in));
+    OK(la_tape_seal(t, NULL));
+    in->x[0] = 10, in->x[1] = 20;
+    OK(la_tape_forward(t));
+    is("a + b", y->x, 11);
+    ck_assert_ptr_null(leaf->g);
+    ck_assert_ptr_null(in->g);
+    x[0] = 5; /* leaves are read at each replay, inputs keep their values */
+    OK(la_tape_forward(t));
+    is("a + b again", y->x, 15);
+    FAILS(la_tape_backward(t, 1), LA_STATE, "no parameter");
+    ck_assert(g[0] == 7 && g[1] == 7);
+    la_tape_destroy(t);
+}
+END_TEST
+
+/* --- memory --- */
+
+enum { DEEP = 6, ROWS = 40, COLS = 24 };
+
+typedef struct net {
+    la_params *p;
+    la_tape   *t;
+    la_node   *loss;
+    la_real    x[ROWS * COLS];
+} net;
+
+/* Blocks like those of a model: norm, linear, gelu, linear, dropout, and the way around them. */
+static void build(net *n, int keep_all, size_t max_bytes) {
+    la_param w[DEEP][3];
+    OK(la_params_create(&n->p));
+    for (int i = 0; i < DEEP; i++) {
+        la_params_push(n->p, "h.%d", i);
+        w[i][0] = la_params_add(n->p, "gain", la_shape1(COLS), LA_INIT_ONE, 0);
+        w[i][1] = la_params_add(n->p, "up", la_shape2(2 * COLS, COLS), LA_INIT_NORMAL, 0.3);
+        w[i][2] = la_params_add(n->p, "down", la_shape2(COLS, 2 * COLS), LA_INIT_NORMAL, 0.3);
+        la_params_pop(n->p);
+    }
+    OK(la_params_alloc(n->p, 8, 1));
+    fill_uniform(ROWS * COLS, 1, 1, n->x);
+    OK(la_tape_create(&n->t, &(la_tape_cfg){.grad = 1, .seed = 3, .max_bytes = max_bytes}));
+    la_node *x = la_leaf(n->t, "x", la_shape2(ROWS, COLS), n->x, NULL);
+    for (int i = 0; i < DEEP; i++) {
+        la_node *y = la_layernorm(n->t, x, la_param_node(n->t, n->p, w[i][0]), NULL, 1e-5);
+        y = la_gelu(n->t, la_linear(n->t, y, la_param_node(n->t, n->p, w[i][1]), NULL));
+        y = la_dropout(n->t, la_linear(n->t, y, la_param_node(n->t, n->p, w[i][2]), NULL), 0.1);
+        x = la_add(n->t, x, y);
+    }
+    n->loss = la_inner(n->t, x, x);
+    for (int i = 0; keep_all && i < la_tape_len(n->t); i++) la_keep((la_node *)la_tape_at(n->t, i));
+}
+
+static void tear(net *n) {
+    la_tape_destroy(n->t);
+    la_params_destroy(n->p);
+}
+
+START_TEST(shared_memory_changes_no_bit_and_saves_much) {
+    net a, b;
+    build(&a, 0, 0);
+    build(&b, 1, 0);
+    OK(la_tape_seal(a.t, a.loss));
+    OK(la_tape_seal(b.t, b.loss));
+    for (int i = 0; i < 3; i++) {
+        step(a.t);
+        step(b.t);
+        ck_assert_msg(differ(1, a.loss->x, b.loss->x) < 0, "step %d: %.9g and %.9g", i, (double)*a.loss->x, (double)*b.loss->x);
+        int64_t at = differ((int64_t)la_params_len(a.p), la_params_g(a.p), la_params_g(b.p));
+        ck_assert_msg(at < 0, "step %d: gradients differ at %lld", i, (long long)at);
+    }
+    ck_assert(largest((int64_t)la_params_len(a.p), la_params_g(a.p)) > 0);
+    ck_assert_msg(la_tape_bytes(a.t) < la_tape_unshared(a.t) * 2 / 3, "%zu shared, %zu unshared", la_tape_bytes(a.t), la_tape_unshared(a.t));
+    ck_assert_uint_lt(la_tape_bytes(a.t), la_tape_bytes(b.t));
+    ck_assert_uint_eq(la_tape_unshared(a.t), la_tape_unshared(b.t));
+    tear(&a), tear(&b);
+}
+END_TEST
+
+START_TEST(a_kept_value_survives_backward) {
+    net      n;
+    la_node *kept[64];
+    build(&n, 1, 0);
+    OK(la_tape_seal(n.t, n.loss));
+    OK(la_tape_forward(n.t));
+    int      len = la_tape_len(n.t);
+    la_real *was[64];
+    for (int i = 0; i < len; i++) {
+        kept[i] = (la_node *)la_tape_at(n.t, i);
+        was[i] = copy_of(la_len(kept[i]->shape), kept[i]->x);
+    }
+    OK(la_tape_backward(n.t, 1));
+    for (int i = 0; i < len; i++) {
+        ck_assert_msg(differ(la_len(kept[i]->shape), was[i], kept[i]->x) < 0, "node %d was overwritten", i);
+        free(was[i]);
+    }
+    tear(&n);
+}
+END_TEST
+
+START_TEST(more_than_max_bytes_is_refused_with_both_numbers) {
+    net n;
+    build(&n, 0, 0);
+    OK(la_tape_seal(n.t, n.loss));
+    size_t bytes = la_tape_bytes(n.t);
+    tear(&n);
+    build(&n, 0, bytes);
+    OK(la_tape_seal(n.t, n.loss));
+    tear(&n);
+    build(&n, 0, bytes - 1);
+    FAILS(la_tape_seal(n.t, n.loss), LA_NOMEM, "the step needs");
+    FAILS(la_tape_forward(n.t), LA_STATE, "not been sealed");
+    tear(&n);
+}
+END_TEST
+
+START_TEST(a_hundred_replays_allocate_nothing) {
+    if (!COUNTING) {
+        printf("not checked with a sanitizer: that replays allocate nothing (it has the malloc hooks)\n");
+        return;
+    }
+    net n;
+    build(&n, 0, 0);
+    OK(la_tape_seal(n.t, n.loss));
+    ck_assert_msg(allocations > 0, "allocations are not counted");
+    for (int i = 0; i < 3; i++) step(n.t); /* threads and BLAS settle */
+    long before = __atomic_load_n(&allocations, __ATOMIC_RELAXED);
+    int  failed = 0;
+    for (int i = 0; i < 100; i++) {
+        la_tape_set_step(n.t, (uint64_t)i);
+        failed |= la_tape_forward(n.t) != LA_OK || la_tape_backward(n.t, 1) != LA_OK;
+    }
+    long after = __atomic_load_n(&allocations, __ATOMIC_RELAXED);
+    ck_assert(!failed);
+    ck_assert_msg(after == before, "%ld allocations in 100 replays", after - before);
+    free(la_alloc_aligned(1000));
+    ck_assert_msg(__atomic_load_n(&allocations, __ATOMIC_RELAXED) > after, "aligned allocations are not counted");
+    tear(&n);
+}
+END_TEST
+
+/* --- finding what is not finite --- */
+
+START_TEST(find_nonfinite_names_the_first_node) {
+    la_tape *t = training();
+    la_node *x = la_input(t, "x", la_shape2(2, 3), 1), *w = la_input(t, "w", la_shape2(4, 3), 1);
+    la_node *a = la_named(t, la_linear(t, x, w, NULL), "first"), *b = la_named(t, la_gelu(t, a), "second");
+    la_node *loss = la_inner(t, b, b);
+    OK(la_tape_seal(t, loss));
+    fill_uniform(6, 1, 1, x->x);
+    fill_uniform(12, 1, 2, w->x);
+    OK(la_tape_find_nonfinite(t));
+    x->x[3 + 1] = R(NAN);
+    FAILS(la_tape_find_nonfinite(t), LA_NUMERIC, "the value of first (linear) is not a number at row 1, column 0");
+    x->x[4] = 0;
+    la_real big = LA_REAL_BITS == 64 ? R(1e200) : R(1e30); /* finite; its square is not */
+    for (int i = 0; i < 3; i++) w->x[9 + i] = big, x->x[i] = 1;
+    FAILS(la_tape_find_nonfinite(t), LA_NUMERIC, "(inner) is infinite at row 0, column 0");
+    OK(la_tape_forward(t)); /* usable afterwards */
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(find_nonfinite_sees_leaves_and_gradients) {
+    la_real  x[2] = {1, R(INFINITY)}, gx[2] = {0}, big[2];
+    la_tape *t = training();
+    la_node *a = la_leaf(t, "leaf", la_shape1(2), x, gx), *c = la_leaf(t, "factor", la_shape1(2), big, NULL);
+    big[0] = big[1] = 0;
+    la_node *s = la_inner(t, a, c), *loss = la_inner(t, s, s);
+    OK(la_tape_seal(t, loss));
+    FAILS(la_tape_find_nonfinite(t), LA_NUMERIC, "the value of leaf (leaf) is infinite at row 0, column 1");
+    big[0] = LA_REAL_BITS == 64 ? R(1e154) : R(1e19);
+    big[1] = 0;
+    x[0] = R(0.5), x[1] = 0; /* loss = (c x)^2 is finite, and D = 2 c (c x) is c^2 */
+    OK(la_tape_find_nonfinite(t));
+    big[0] = LA_REAL_BITS == 64 ? R(3e155) : R(3e20);
+    x[0] = R(1.0 / 40); /* now c x = c / 40 has a finite square, and 2 c (c x) is beyond the largest number */
+    la_status st = la_tape_find_nonfinite(t);
+    ck_assert_msg(st == LA_NUMERIC && strstr(la_error(), "the gradient of leaf"), "%s", la_error());
+    la_tape_destroy(t);
+}
+END_TEST
+
+/* --- dumps --- */
+
+static char *dump(la_tape *t, void (*write)(const la_tape *, FILE *)) {
+    char  *text = NULL;
+    size_t len;
+    FILE  *f = open_memstream(&text, &len);
+    ck_assert_ptr_nonnull(f);
+    write(t, f);
+    fclose(f);
+    return text;
+}
+
+START_TEST(dumps_show_each_node) {
+    net n;
+    build(&n, 0, 0);
+    la_node *loss = la_named(n.t, n.loss, "the loss");
+    OK(la_tape_seal(n.t, loss));
+    char *text = dump(n.t, la_tape_print), *dot = dump(n.t, la_tape_dot), line[64];
+    for (int i = 0; i < la_tape_len(n.t); i++) {
+        const la_node *d = la_tape_at(n.t, i);
+        if (d->op) {
+            ck_assert_msg(strstr(text, d->op->name) != NULL, "%s is not in the text", d->op->name);
+            ck_assert_msg(strstr(dot, d->op->name) != NULL, "%s is not in the drawing", d->op->name);
+        }
+        ck_assert_msg(strstr(text, d->name) != NULL, "%s is not in the text", d->name);
+        snprintf(line, sizeof line, "  n%d [shape=", i);
+        ck_assert_msg(strstr(dot, line) != NULL, "node %d is not in the drawing", i);
+        for (int j = 0; j < d->n_in; j++) {
+            snprintf(line, sizeof line, "n%d -> n%d", d->in[j]->id, i);
+            ck_assert_msg(strstr(dot, line) != NULL, "%s is not in the drawing", line);
+        }
+    }
+    snprintf(line, sizeof line, "%d nodes", la_tape_len(n.t));
+    ck_assert(strstr(text, line) && strstr(text, "the loss") && strstr(text, "(40,24)") && strstr(text, "MiB"));
+    ck_assert(!strncmp(dot, "digraph", 7) && dot[strlen(dot) - 2] == '}');
+    free(text), free(dot);
+    tear(&n);
+}
+END_TEST
+
+/* --- dropout --- */
+
+START_TEST(dropout_masks_are_a_function_of_seed_step_and_node) {
+    enum { N = 20000 };
+    la_tape *t = training();
+    la_node *x = la_input(t, "x", la_shape1(N), 1), *a = la_keep(la_dropout(t, x, 0.3)), *b = la_keep(la_dropout(t, x, 0.3));
+    la_node *loss = la_inner(t, a, b);
+    OK(la_tape_seal(t, loss));
+    for (int i = 0; i < N; i++) x->x[i] = 1;
+    la_tape_set_step(t, 5);
+    step(t);
+    la_real *first = copy_of(N, a->x), *g = copy_of(N, x->g);
+    double   mean = 0, both = 0;
+    for (int i = 0; i < N; i++) {
+        mean += (double)a->x[i] / N;
+        both += (a->x[i] != 0 && b->x[i] != 0) / (double)N;
+        double want = a->x[i] != 0 && b->x[i] != 0 ? 2 / 0.49 : 0; /* backward draws the same masks */
+        if (fabs((double)g[i] - want) > 1e-5) ck_abort_msg("gradient %d is %g, not %g", i, (double)g[i], want);
+    }
+    ck_assert_double_eq_tol(mean, 1, 5 * sqrt(0.3 / 0.7 / N));
+    ck_assert_double_eq_tol(both, 0.49, 5 * sqrt(0.49 * 0.51 / N)); /* two nodes, two masks */
+    la_tape_set_step(t, 6);
+    OK(la_tape_forward(t));
+    int same = 0;
+    for (int i = 0; i < N; i++) same += first[i] == a->x[i];
+    ck_assert_double_eq_tol(same / (double)N, 0.58, 5 * sqrt(0.58 * 0.42 / N)); /* .7^2 + .3^2 */
+    la_tape_set_step(t, 5);
+    la_threads_set(1);
+    OK(la_tape_forward(t));
+    la_threads_set(2);
+    ck_assert_int_eq(differ(N, first, a->x), -1);
+    free(first), free(g);
+    la_tape_destroy(t);
+}
+END_TEST
+
+/* --- parameters --- */
+
+START_TEST(parameters_are_named_aligned_and_drawn_from_the_seed) {
+    la_params *p, *q;
+    for (int k = 0; k < 2; k++) {
+        la_params **s = k ? &q : &p;
+        OK(la_params_create(s));
+        la_params_push(*s, "transformer");
+        la_params_push(*s, "h.%d", 3);
+        ck_assert_int_eq(la_params_add(*s, "weight", la_shape2(100, 70), LA_INIT_NORMAL, 0.5), 0);
+        la_params_pop(*s);
+        ck_assert_int_eq(la_params_add(*s, "bias", la_shape1(3), LA_INIT_ZERO, 0), 1);
+        la_params_pop(*s);
+        ck_assert_int_eq(la_params_add(*s, "gain", la_shape1(5), LA_INIT_ONE, 0), 2);
+        OK(la_params_alloc(*s, k ? 2 : 1, !k));
+    }
+    ck_assert_str_eq(la_param_name(p, 0), "transformer.h.3.weight");
+    ck_assert_str_eq(la_param_name(p, 1), "transformer.bias");
+    ck_assert_str_eq(la_param_name(p, 2), "gain");
+    ck_assert_int_eq(la_param_find(p, "gain"), 2);
+    ck_assert_int_eq(la_param_find(p, "weight"), LA_NO_PARAM);
+    ck_assert_int_eq(la_params_count(p), 3);
+    ck_assert_int_eq(la_params_numbers(p), 7008);
+    ck_assert(la_param_decays(p, 0) && !la_param_decays(p, 1));
+    ck_assert(la_shape_eq(la_param_shape(p, 0), la_shape2(100, 70)));
+    la_real *x = la_params_x(p);
+    double   mean = 0, square = 0;
+    for (int i = 0; i < 7000; i++) mean += (double)x[i] / 7000, square += (double)x[i] * (double)x[i] / 7000;
+    ck_assert_double_eq_tol(mean, 0, 5 * 0.5 / sqrt(7000));
+    ck_assert_double_eq_tol(square, 0.25, 5 * 0.25 * sqrt(2.0 / 7000));
+    for (int i = 0; i < 3; i++) {
+        ck_assert_uint_eq((uintptr_t)(x + la_param_offset(p, i)) % LA_ALIGN, 0);
+        for (int j = 0; i && j < (i == 1 ? 3 : 5); j++) ck_assert(x[la_param_offset(p, i) + (size_t)j] == (i == 2));
+    }
+    ck_assert(largest((int64_t)la_params_len(p), la_params_g(p)) == 0);
+    ck_assert_ptr_null(la_params_g(q));
+    ck_assert(gap(7000, x, la_params_x(q)) > 0.1); /* another seed */
+    la_params_destroy(p), la_params_destroy(q);
+    la_params_destroy(NULL);
+}
+END_TEST
+
+START_TEST(bad_parameters_are_sentences_at_alloc) {
+    for (int k = 0; k < 4; k++) {
+        la_params *p;
+        OK(la_params_create(&p));
+        la_params_add(p, "w", la_shape1(3), LA_INIT_ONE, 0);
+        if (k == 0) ck_assert_int_eq(la_params_add(p, "w", la_shape1(3), LA_INIT_ONE, 0), LA_NO_PARAM);
+        if (k == 1) ck_assert_int_eq(la_params_add(p, "v", la_shape1(0), LA_INIT_ONE, 0), LA_NO_PARAM);
+        for (int i = 0; k == 2 && i < 40; i++) la_params_push(p, "deeper");
+        if (k == 3) la_params_push(p, "%0300d", 0);
+        static const struct {
+            la_status   status;
+            const char *says;
+        } expect[] = {{LA_NAME, "two parameters named w"}, {LA_SHAPE, "v cannot have the shape (0)"},
+                      {LA_ARG, "more than 16 deep"}, {LA_ARG, "longer than"}};
+        FAILS(la_params_alloc(p, 1, 1), expect[k].status, expect[k].says);
+        la_params_destroy(p);
+    }
+    la_params *p;
+    OK(la_params_create(&p));
+    la_param i = la_params_add(p, "w", la_shape1(3), LA_INIT_ONE, 0);
+    la_tape *t = training();
+    ck_assert_ptr_null(la_param_node(t, p, i));
+    FAILS(la_tape_seal(t, NULL), LA_STATE, "used before it was allocated");
+    la_tape_destroy(t);
+    la_params_destroy(p);
+}
+END_TEST
+
+int main(void) {
+    Suite *s = suite_create("tape");
+    TCase *c = add_case(s, "recording errors");
+    tcase_add_test(c, a_wrong_shape_is_a_sentence_at_seal);
+    tcase_add_loop_test(c, each_mistake_has_its_sentence, 0, sizeof mistakes / sizeof *mistakes);
+    tcase_add_test(c, a_failure_of_a_layer_is_reported_at_seal);
+    c = add_case(s, "order of calls");
+    tcase_add_test(c, calls_out_of_order_are_refused);
+    tcase_add_test(c, the_loss_is_one_number);
+    tcase_add_test(c, a_loss_without_parameters_has_no_backward);
+    tcase_add_test(c, more_threads_than_at_seal_are_refused_and_fewer_are_not);
+    c = add_case(s, "derivatives by hand");
+    tcase_add_test(c, simple_autograd_with_D_x_plus_x);
+    tcase_add_test(c, simple_autograd_with_D_x_times_x_when_x_is_3);
+    tcase_add_test(c, simple_autograd_with_D_x_to_the_fourth_when_x_is_2);
+    tcase_add_test(c, a_diamond_adds_both_sides);
+    tcase_add_test(c, a_parameter_used_twice_gets_the_sum);
+    tcase_add_test(c, views_share_values_and_gradients);
+    tcase_add_test(c, a_node_that_the_loss_does_not_need_has_no_gradient);
+    tcase_add_test(c, gradients_of_kept_values_and_of_inference_tapes);
+    c = add_case(s, "memory");
+    tcase_add_test(c, shared_memory_changes_no_bit_and_saves_much);
+    tcase_add_test(c, a_kept_value_survives_backward);
+    tcase_add_test(c, more_than_max_bytes_is_refused_with_both_numbers);
+    tcase_add_test(c, a_hundred_replays_allocate_nothing);
+    c = add_case(s, "looking");
+    tcase_add_test(c, find_nonfinite_names_the_first_node);
+    tcase_add_test(c, find_nonfinite_sees_leaves_and_gradients);
+    tcase_add_test(c, dumps_show_each_node);
+    tcase_add_test(c, dropout_masks_are_a_function_of_seed_step_and_node);
+    c = add_case(s, "parameters");
+    tcase_add_test(c, parameters_are_named_aligned_and_drawn_from_the_seed);
+    tcase_add_test(c, bad_parameters_are_sentences_at_alloc);
+    return run_suite(s);
+}

@@ -1,0 +1,534 @@
+/* test_tensor.c -- properties of tensor/: random numbers, shapes, arenas, names, vectors,
+ * matrix products, blocks. */
+#include "testing.h"
+
+#include "tensor/arena.h"
+#include "tensor/blas.h"
+#include "tensor/names.h"
+#include "tensor/vec.h"
+
+/* --- random numbers --- */
+
+START_TEST(philox_gives_the_published_vectors) { /* kat_vectors of Random123 */
+    static const struct {
+        uint64_t seed, stream, index;
+        uint32_t out[4];
+    } known[] = {
+        {0, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {~UINT64_C(0), ~UINT64_C(0), ~UINT64_C(0), {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {0x299f31d0a4093822, 0x0370734413198a2e, 0x85a308d3243f6a88,
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+    };
+    uint32_t out[4];
+    la_rng_block(known[_i].seed, known[_i].stream, known[_i].index, out);
+    for (int j = 0; j < 4; j++)
+        ck_assert_msg(out[j] == known[_i].out[j], "vector %d, word %d: %08x, published %08x", _i, j,
+                      out[j], known[_i].out[j]);
+}
+END_TEST
+
+START_TEST(each_use_and_number_has_a_stream_of_its_own) {
+    ck_assert(la_rng_stream(LA_RNG_INIT, 7) != la_rng_stream(LA_RNG_BATCH, 7));
+    ck_assert(la_rng_stream(LA_RNG_INIT, 7) != la_rng_stream(LA_RNG_INIT, 8));
+    ck_assert(la_rng_stream(LA_RNG_INIT, ~0u) != la_rng_stream(LA_RNG_BATCH, 0));
+    ck_assert(la_rng_u64(1, 2, 3) != la_rng_u64(2, 2, 3));
+    ck_assert(la_rng_u64(1, 2, 3) != la_rng_u64(1, 3, 3));
+    ck_assert(la_rng_u64(1, 2, 3) != la_rng_u64(1, 2, 4));
+    ck_assert(la_rng_u64(1, 2, 3) == la_rng_u64(1, 2, 3));
+}
+END_TEST
+
+enum { DRAWS = 200000 };
+
+START_TEST(uniform_has_the_moments_of_the_unit_interval) {
+    double sum = 0, squares = 0, lag = 0, before = 0.5;
+    for (int i = 0; i < DRAWS; i++) {
+        double u = la_rng_uniform(3, 5, (uint64_t)i);
+        if (!(u >= 0 && u < 1)) ck_abort_msg("draw %d is %g, not in [0,1)", i, u);
+        sum += u;
+        squares += u * u;
+        lag += (u - 0.5) * (before - 0.5);
+        before = u;
+    }
+    double mean = sum / DRAWS, variance = squares / DRAWS - mean * mean;
+    ck_assert_double_eq_tol(mean, 0.5, 5 * sqrt(1.0 / 12 / DRAWS));
+    ck_assert_double_eq_tol(variance, 1.0 / 12, 5 * sqrt(1.0 / 180 / DRAWS));
+    ck_assert_double_eq_tol(lag / DRAWS, 0, 5.0 / 12 / sqrt(DRAWS));
+}
+END_TEST
+
+START_TEST(normal_has_the_moments_and_tails_of_N01) {
+    double m[5] = {0}, beyond2 = 0;
+    for (int i = 0; i < DRAWS; i++) {
+        double x = la_rng_normal(3, 5, (uint64_t)i), power = 1;
+        if (!isfinite(x)) ck_abort_msg("draw %d is %g", i, x);
+        for (int p = 1; p < 5; p++) m[p] += (power *= x) / DRAWS;
+        beyond2 += (fabs(x) > 2) / (double)DRAWS;
+    }
+    ck_assert_double_eq_tol(m[1], 0, 5 * sqrt(1.0 / DRAWS));
+    ck_assert_double_eq_tol(m[2], 1, 5 * sqrt(2.0 / DRAWS));
+    ck_assert_double_eq_tol(m[3], 0, 5 * sqrt(15.0 / DRAWS));
+    ck_assert_double_eq_tol(m[4], 3, 5 * sqrt(96.0 / DRAWS));
+    ck_assert_double_eq_tol(beyond2, 0.0455003, 5 * sqrt(0.0434 / DRAWS));
+}
+END_TEST
+
+START_TEST(below_is_in_range_and_even) {
+    static const uint64_t limits[] = {1, 2, 7, 65, 1000003, UINT64_C(1) << 63};
+    for (size_t j = 0; j < sizeof limits / sizeof *limits; j++) {
+        uint64_t n = limits[j];
+        double   sum = 0;
+        for (uint64_t i = 0; i < 20000; i++) {
+            uint64_t x = la_rng_below(1, j, i, n);
+            if (x >= n) ck_abort_msg("%llu is not below %llu", (unsigned long long)x, (unsigned long long)n);
+            sum += (double)x / (double)n;
+        }
+        double mean = 0.5 * (1 - 1 / (double)n);
+        ck_assert_msg(fabs(sum / 20000 - mean) <= 5 * sqrt(1.0 / 12 / 20000), "n = %llu: mean %g, not %g",
+                      (unsigned long long)n, sum / 20000, mean);
+    }
+    int seen[7] = {0};
+    for (uint64_t i = 0; i < 7000; i++) seen[la_rng_below(1, 9, i, 7)]++;
+    for (int k = 0; k < 7; k++) ck_assert_msg(abs(seen[k] - 1000) < 150, "%d came %d times of 7000", k, seen[k]);
+}
+END_TEST
+
+/* --- shapes --- */
+
+START_TEST(shapes_count_what_they_hold) {
+    la_shape s = la_shape4(2, 64, 4, 16);
+    ck_assert_int_eq(la_len(s), 8192);
+    ck_assert_int_eq(la_last(s), 16);
+    ck_assert_int_eq(la_rows(s), 512);
+    ck_assert_int_eq(la_len(la_shape0()), 1);
+    ck_assert_int_eq(la_last(la_shape0()), 1);
+    ck_assert_int_eq(la_rows(la_shape0()), 1);
+    ck_assert_int_eq(la_rows(la_shape1(5)), 1);
+    ck_assert_int_eq(la_rows(la_shape3(2, 3, 5)), 6);
+    ck_assert(la_shape_eq(la_shape2(2, 3), la_shape2(2, 3)));
+    ck_assert(!la_shape_eq(la_shape2(2, 3), la_shape2(3, 2)));
+    ck_assert(!la_shape_eq(la_shape2(2, 1), la_shape1(2)));
+}
+END_TEST
+
+START_TEST(shapes_that_cannot_be_are_refused) {
+    ck_assert(la_shape_ok(la_shape0()));
+    ck_assert(la_shape_ok(la_shape2(1, 1)));
+    ck_assert(la_shape_ok(la_shape1(INT64_C(1) << 46)));
+    ck_assert(!la_shape_ok(la_shape1((INT64_C(1) << 46) + 1)));
+    ck_assert(!la_shape_ok(la_shape1(0)));
+    ck_assert(!la_shape_ok(la_shape2(3, -1)));
+    ck_assert(!la_shape_ok(la_shape2(-3, -3)));
+    ck_assert(!la_shape_ok(la_shape2(0, INT64_MAX)));
+    ck_assert(!la_shape_ok(la_shape2(INT64_MAX, INT64_MAX)));
+    ck_assert(!la_shape_ok(la_shape2(INT64_C(1) << 32, INT64_C(1) << 32))); /* 2^64 is 0 in 64 bits */
+    ck_assert(!la_shape_ok(la_shape4(1 << 16, 1 << 16, 1 << 16, 1 << 16)));
+    ck_assert(!la_shape_ok((la_shape){LA_MAX_DIM + 1, {1, 1, 1, 1}}));
+    ck_assert(!la_shape_ok((la_shape){-1, {1}}));
+}
+END_TEST
+
+START_TEST(shapes_print_as_tuples) {
+    char text[LA_SHAPE_TEXT];
+    ck_assert_str_eq(la_shape_text(la_shape4(2, 64, 4, 16), text), "(2,64,4,16)");
+    ck_assert_str_eq(la_shape_text(la_shape1(7), text), "(7)");
+    ck_assert_str_eq(la_shape_text(la_shape0(), text), "()");
+    ck_assert_str_eq(la_shape_text(la_shape2(-1, 0), text), "(-1,0)");
+    ck_assert_ptr_eq(la_shape_text(la_shape4(INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN), text), text);
+    ck_assert_uint_eq(strlen(text), 85); /* the longest fits */
+}
+END_TEST
+
+START_TEST(norm2_is_the_sum_of_squares) {
+    static const la_real x[] = {3, 4, 12, 0, -1, 2, 2, 4, 1, -1};
+    static const double  sums[] = {0, 9, 25, 169, 169, 170, 174, 178, 194, 195, 196};
+    for (size_t n = 0; n <= 10; n++) ck_assert_double_eq(la_norm2(n, x), sums[n]);
+    enum { N = 100000 };
+    la_real *big = reals(N);
+    for (int i = 0; i < N; i++) big[i] = R(1e-3);
+    double each = (double)R(1e-3) * (double)R(1e-3);
+    ck_assert_double_eq_tol(la_norm2(N, big) / (N * each), 1, 1e-12); /* added in double */
+    free(big);
+}
+END_TEST
+
+START_TEST(find_nonfinite_gives_the_first_place) {
+    la_real x[40];
+    fill_uniform(40, 1e30, 1, x);
+    ck_assert_int_eq(la_find_nonfinite(40, x), -1);
+    x[39] = R(INFINITY);
+    ck_assert_int_eq(la_find_nonfinite(40, x), 39);
+    ck_assert_int_eq(la_find_nonfinite(39, x), -1);
+    x[17] = R(NAN);
+    ck_assert_int_eq(la_find_nonfinite(40, x), 17);
+    x[0] = R(-INFINITY);
+    ck_assert_int_eq(la_find_nonfinite(40, x), 0);
+    ck_assert_int_eq(la_find_nonfinite(0, x), -1);
+}
+END_TEST
+
+/* --- memory, names, status --- */
+
+START_TEST(an_arena_gives_aligned_zeros_that_do_not_overlap_or_move) {
+    static const size_t sizes[] = {1, 64, 0, 65, 3, 70000, 8, 1 << 20, 12};
+    enum { N = sizeof sizes / sizeof *sizes };
+    la_arena       a = {0};
+    unsigned char *p[N];
+    for (int round = 0; round < 2; round++) { /* it is usable again after la_arena_free */
+        for (int i = 0; i < N; i++) {
+            p[i] = la_arena_alloc(&a, sizes[i]);
+            ck_assert_ptr_nonnull(p[i]);
+            ck_assert_uint_eq((uintptr_t)p[i] % LA_ALIGN, 0);
+            for (size_t j = 0; j < sizes[i]; j++)
+                if (p[i][j]) ck_abort_msg("byte %zu of block %d is not 0", j, i);
+            memset(p[i], i + 1, sizes[i]);
+        }
+        for (int i = 0; i < N; i++)
+            for (size_t j = 0; j < sizes[i]; j++)
+                if (p[i][j] != i + 1) ck_abort_msg("block %d was overwritten at %zu", i, j);
+        ck_assert_str_eq(la_arena_printf(&a, "%s %d", "h", 7), "h 7");
+        la_arena_free(&a);
+        ck_assert_ptr_null(a.last);
+    }
+}
+END_TEST
+
+START_TEST(impossible_sizes_give_null) {
+    la_arena a = {0};
+    ck_assert_ptr_null(la_arena_alloc(&a, SIZE_MAX));
+    ck_assert_ptr_null(la_arena_alloc(&a, SIZE_MAX - LA_ALIGN));
+    ck_assert_ptr_null(la_alloc_aligned(SIZE_MAX));
+    la_arena_free(&a);
+    la_real *x = la_alloc_aligned(100 * sizeof *x);
+    ck_assert_uint_eq((uintptr_t)x % LA_ALIGN, 0);
+    ck_assert(largest(100, x) == 0);
+    free(x);
+}
+END_TEST
+
+static const char *attention_name(int i) {
+    static const char *const names[] = {"softmax", "elu1", "double-softmax", "cosine"};
+    return i < 4 ? names[i] : NULL;
+}
+static const char *no_name(int i) {
+    (void)i;
+    return NULL;
+}
+
+START_TEST(names_are_found_and_the_nearest_is_offered) {
+    ck_assert_int_eq(la_name_index("elu1", attention_name), 1);
+    ck_assert_int_eq(la_name_index("double-softmax", attention_name), 2);
+    ck_assert_int_eq(la_name_index("double_softmax", attention_name), 2);
+    ck_assert_int_eq(la_name_index("elu", attention_name), -1);
+    ck_assert_int_eq(la_name_index("elu11", attention_name), -1);
+    ck_assert_int_eq(la_name_index("", attention_name), -1);
+    ck_assert_str_eq(la_name_nearest("elu", attention_name), "elu1");
+    ck_assert_str_eq(la_name_nearest("cosin", attention_name), "cosine");
+    ck_assert_str_eq(la_name_nearest("double_softmx", attention_name), "double-softmax");
+    ck_assert_ptr_null(la_name_nearest("x", no_name));
+    FAILS(la_name_unknown("attention variant", "elu", attention_name), LA_NAME,
+          "unknown attention variant \"elu\": did you mean elu1? (known: softmax, elu1, double-softmax, cosine)");
+    char endless[5000];
+    memset(endless, 'x', sizeof endless);
+    endless[sizeof endless - 1] = 0;
+    FAILS(la_name_unknown("attention variant", endless, attention_name), LA_NAME, "known: softmax");
+    FAILS(la_name_unknown("thing", "x", no_name), LA_NAME, "unknown thing");
+}
+END_TEST
+
+START_TEST(a_failure_keeps_its_sentence) {
+    ck_assert_int_eq(la_fail(LA_SHAPE, "%d columns", 5), LA_SHAPE);
+    ck_assert_str_eq(la_error(), "5 columns");
+    ck_assert_int_eq(la_fail(LA_IO, "and then %s", la_error()), LA_IO); /* the old one as argument */
+    ck_assert_str_eq(la_error(), "and then 5 columns");
+    ck_assert_str_eq(la_status_text(LA_OK), "ok");
+    ck_assert_str_eq(la_status_text(LA_NUMERIC), "value is not finite");
+    ck_assert_str_eq(la_status_text((la_status)999), "unknown status");
+    ck_assert_str_eq(la_status_text((la_status)-1), "unknown status");
+}
+END_TEST
+
+/* --- vectors: _i is the table --- */
+
+static int table_count(void) {
+    int n = 0;
+    while (la_vec_tables()[n]) n++;
+    return n;
+}
+
+static const la_vec *table(int i) { return la_vec_tables()[i]; }
+
+START_TEST(the_table_in_use_is_the_last_that_runs_here) {
+    ck_assert_str_eq(la_vec_tables()[0]->name, "baseline");
+    ck_assert_ptr_eq(la_vec_table(), table(table_count() - 1));
+}
+END_TEST
+
+/* |y - exp(x)| in units of the last place of exp(x), which long double knows better than either. */
+static double exp_ulps(double x, double y) {
+    long double e = expl((long double)x), limit = LA_REAL_BITS == 64 ? 0x1.fffffffffffffp1023L : 0x1.fffffep127L;
+    int         digits = LA_REAL_BITS == 64 ? 52 : 23, least = LA_REAL_BITS == 64 ? -1074 : -149;
+    if (isnan(x) || isnan(y)) return isnan(x) && isnan(y) ? 0 : HUGE_VAL;
+    if (isinf(y)) return y > 0 && e > limit * (1 - ldexpl(1, -digits)) ? 0 : HUGE_VAL;
+    int place = e > 0 ? ilogbl(e) - digits : least;
+    return (double)(fabsl((long double)y - e) / ldexpl(1, place > least ? place : least));
+}
+
+static void check_exp(const la_vec *v, int n, const la_real *x, double *worst) {
+    la_real y[256], z[256];
+    v->exp_minus(n, 0, x, y);
+    memcpy(z, x, (size_t)n * sizeof *z);
+    v->exp_minus(n, 0, z, z);
+    if (differ(n, y, z) >= 0) ck_abort_msg("%s: exp in place differs", v->name);
+    for (int i = 0; i < n; i++) {
+        double u = exp_ulps((double)x[i], (double)y[i]);
+        if (u > 2) ck_abort_msg("%s: exp(%.9g) is %.9g, %g ulp from %.9g", v->name, (double)x[i],
+                                (double)y[i], u, exp((double)x[i]));
+        *worst = fmax(*worst, u);
+    }
+}
+
+START_TEST(exp_is_within_two_ulp_over_the_whole_range) {
+    const la_vec *v = table(_i);
+    la_real       x[256];
+    double        worst = 0;
+    int           n = 0;
+#if LA_REAL_BITS == 32
+    for (uint64_t bits = 0; bits < UINT64_C(1) << 32; bits += 1021) { /* floats of all sizes */
+        uint32_t b = (uint32_t)bits;
+        memcpy(x + n++, &b, sizeof b);
+        if (n == 256) check_exp(v, n, x, &worst), n = 0;
+    }
+#endif
+    double lo = LA_REAL_BITS == 64 ? -746 : -104.5, hi = LA_REAL_BITS == 64 ? 710 : 89.5;
+    for (int i = 0; i < 1000000; i++) { /* where the result is neither 0 nor infinite, evenly */
+        x[n++] = R(lo + (hi - lo) * i / 1e6);
+        if (n == 256) check_exp(v, n, x, &worst), n = 0;
+    }
+    check_exp(v, n, x, &worst);
+    ck_assert_msg(worst > 0, "no value was rounded: nothing was tested");
+    la_real special[] = {0, R(-0.0), R(INFINITY), R(-INFINITY), R(NAN), R(-NAN), R(1e30), R(-1e30)}, y[8];
+    check_exp(v, 8, special, &worst);
+    v->exp_minus(8, 0, special, y);
+    ck_assert(y[0] == 1 && y[1] == 1 && isinf(y[2]) && y[3] == 0 && isnan(y[4]) && isnan(y[5]) && y[7] == 0);
+}
+END_TEST
+
+START_TEST(exp_minus_sum_is_exp_minus_and_its_sum) {
+    const la_vec *v = table(_i);
+    la_real       x[68], y[68], z[68];
+    fill_uniform(68, 5, 2, x);
+    for (int n = 0; n < 68; n++) {
+        memset(y, 0x55, sizeof y);
+        memcpy(z, y, sizeof z);
+        v->exp_minus(n, R(1.5), x, y);
+        double sum = 0, s = (double)v->exp_minus_sum(n, R(1.5), x, z);
+        for (int i = 0; i < n; i++) sum += exp((double)(x[i] - R(1.5)));
+        if (fabs(s - sum) > 8 * LA_REAL_EPSILON * sum) ck_abort_msg("%s, n %d: %.9g, not %.9g", v->name, n, s, sum);
+        for (int i = 0; i < n; i++)
+            if (exp_ulps((double)(x[i] - R(1.5)), (double)z[i]) > 2 ||
+                fabs((double)(y[i] - z[i])) > 4 * LA_REAL_EPSILON * (double)z[i])
+                ck_abort_msg("%s, n %d, element %d: %.9g and %.9g", v->name, n, i, (double)y[i], (double)z[i]);
+        if (differ(68 - n, y + n, z + n) >= 0) ck_abort_msg("%s, n %d: written beyond the end", v->name, n);
+    }
+}
+END_TEST
+
+/* gelu is x (1 + erf(x / sqrt 2)) / 2: absolute error in units of epsilon times max(|x|, 1),
+ * which is what an erf that is right to the last place or two gives. */
+START_TEST(gelu_and_its_derivative_are_those_of_libm) {
+    const la_vec *v = table(_i);
+    enum { N = 40001 };
+    la_real *x = reals(N), *y = reals(N), *one = reals(N), *g = reals(N);
+    for (int i = 0; i < N; i++) x[i] = R((i - N / 2) * 1e-3), one[i] = 1, g[i] = 2;
+    v->gelu(N, x, y);
+    v->gelu_backward(N, x, one, g);
+    for (int i = 0; i < N; i++) {
+        double a = (double)x[i], Phi = 0.5 * erfc(-a * sqrt(0.5)), phi = exp(-a * a / 2) * 0.3989422804014327;
+        double unit = LA_REAL_EPSILON * fmax(1, fabs(a));
+        double ey = fabs((double)y[i] - a * Phi) / unit, eg = fabs((double)g[i] - 2 - (Phi + a * phi)) / LA_REAL_EPSILON;
+        if (!(ey <= 2)) ck_abort_msg("%s: gelu(%g) is %.9g, not %.9g (%.1f units)", v->name, a, (double)y[i], a * Phi, ey);
+        if (!(eg <= 4)) ck_abort_msg("%s: gelu'(%g) is %.9g, not %.9g (%.1f units)", v->name, a, (double)g[i] - 2, Phi + a * phi, eg);
+    }
+    la_real odd[] = {R(NAN), R(1e30), R(-1e30), 0}, z[4];
+    v->gelu(4, odd, z);
+    ck_assert(isnan(z[0]) && z[1] == R(1e30) && z[2] == 0 && z[3] == 0);
+    free(x), free(y), free(one), free(g);
+}
+END_TEST
+
+START_TEST(dot_axpy_and_max_are_right_at_every_length) {
+    const la_vec *v = table(_i);
+    la_real       a[70], b[70], y[70];
+    fill_uniform(70, 1, 3, a);
+    fill_uniform(70, 1, 4, b);
+    for (int n = 0; n <= 67; n++)
+        for (int from = 0; from < 3; from++) { /* also at odd addresses */
+            const la_real *x = a + from, *w = b + from;
+            double         dot = 0, size = 0, max = -2;
+            memcpy(y, b, sizeof y);
+            v->axpy(n, R(0.75), x, y + from);
+            for (int i = 0; i < n; i++) {
+                dot += (double)x[i] * (double)w[i];
+                size += fabs((double)x[i] * (double)w[i]);
+                max = fmax(max, (double)x[i]);
+                double want = (double)w[i] + 0.75 * (double)x[i];
+                if (fabs((double)y[from + i] - want) > 2 * LA_REAL_EPSILON)
+                    ck_abort_msg("%s: axpy, n %d, element %d: %.9g, not %.9g", v->name, n, i, (double)y[from + i], want);
+            }
+            if (differ(from, y, b) >= 0 || differ(70 - from - n, y + from + n, b + from + n) >= 0)
+                ck_abort_msg("%s: axpy, n %d wrote outside", v->name, n);
+            double d = (double)v->dot(n, x, w);
+            if (fabs(d - dot) > 8 * LA_REAL_EPSILON * size) ck_abort_msg("%s: dot, n %d: %.9g, not %.9g", v->name, n, d, dot);
+            if (n && (double)v->max(n, x) != max) ck_abort_msg("%s: max, n %d: %g, not %g", v->name, n, (double)v->max(n, x), max);
+        }
+}
+END_TEST
+
+START_TEST(max_finds_the_largest_wherever_it_is) {
+    const la_vec *v = table(_i);
+    la_real       x[67];
+    for (int n = 1; n <= 67; n++)
+        for (int at = 0; at < n; at++) {
+            for (int i = 0; i < n; i++) x[i] = R(-1000 - i);
+            x[at] = R(-3.5);
+            if (v->max(n, x) != R(-3.5)) ck_abort_msg("%s: max, n %d, at %d: %g", v->name, n, at, (double)v->max(n, x));
+        }
+}
+END_TEST
+
+/* --- matrix products, inside a block as the ops call them --- */
+
+typedef struct product {
+    int            kind; /* 0: nn, 1: tn, 2: nt */
+    la_store       how;
+    int64_t        m, n, k, lda, ldb, ldc;
+    const la_real *A, *B;
+    la_real       *C;
+} product;
+
+static void multiply(void *ctx, int64_t block, int thread) {
+    product *p = ctx;
+    (void)block, (void)thread;
+    (p->kind == 0 ? la_gemm_nn : p->kind == 1 ? la_gemm_tn : la_gemm_nt)(p->how, p->m, p->n, p->k, p->A, p->lda,
+                                                                         p->B, p->ldb, p->C, p->ldc);
+}
+
+static double by_hand(const product *p, int64_t i, int64_t j) {
+    double s = 0;
+    for (int64_t l = 0; l < p->k; l++)
+        s += (double)(p->kind == 1 ? p->A[l * p->lda + i] : p->A[i * p->lda + l]) *
+             (double)(p->kind == 2 ? p->B[j * p->ldb + l] : p->B[l * p->ldb + j]);
+    return s;
+}
+
+static void check_product(int kind, la_store how, int64_t m, int64_t n, int64_t k) {
+    static const char *const kinds[] = {"nn", "tn", "nt"};
+    enum { EXTRA = 3 };
+    product  p = {kind, how, m, n, k, (kind == 1 ? m : k) + EXTRA, (kind == 2 ? k : n) + EXTRA, n + EXTRA, NULL, NULL, NULL};
+    int64_t  la = (kind == 1 ? k : m) * p.lda, lb = (kind == 2 ? n : k) * p.ldb, lc = m * p.ldc;
+    la_real *A = reals(la), *B = reals(lb), *before = reals(lc);
+    fill_uniform(la, 1, 5, A);
+    fill_uniform(lb, 1, 6, B);
+    fill_uniform(lc, 1, 7, before);
+    for (int64_t i = 0; i < m && how == LA_SET; i++)
+        for (int64_t j = 0; j < n; j++) before[i * p.ldc + j] = R(NAN); /* what was there must not matter */
+    p.A = A, p.B = B, p.C = copy_of(lc, before);
+    la_parallel(1, multiply, &p);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < p.ldc; j++) {
+            la_real c = p.C[i * p.ldc + j], was = before[i * p.ldc + j];
+            double  want = j >= n ? (double)was : by_hand(&p, i, j) + (how == LA_ADD ? (double)was : 0);
+            double  allowed = j >= n ? 0 : LA_REAL_EPSILON * (2 + (double)k);
+            if (!(fabs((double)c - want) <= allowed))
+                ck_abort_msg("%s %s, %lld x %lld x %lld, at %lld,%lld: %.9g, not %.9g", kinds[kind],
+                             how == LA_ADD ? "add" : "set", (long long)m, (long long)n, (long long)k, (long long)i,
+                             (long long)j, (double)c, want);
+        }
+    free(A), free(B), free(before), free(p.C);
+}
+
+START_TEST(products_are_those_of_three_loops) {
+    static const int64_t sizes[] = {1, 2, 3, 7, 16, 33, 65};
+    enum { N = sizeof sizes / sizeof *sizes };
+    for (int i = 0; i < N * N * N; i++)
+        for (int how = 0; how < 2; how++)
+            check_product(_i, how ? LA_ADD : LA_SET, sizes[i / N / N], sizes[i / N % N], sizes[i % N]);
+    check_product(_i, LA_ADD, 131, 257, 190);
+}
+END_TEST
+
+/* --- blocks --- */
+
+typedef struct tally {
+    int count[1000], bad_thread;
+} tally;
+
+static void count_block(void *ctx, int64_t block, int thread) {
+    tally *t = ctx;
+    __atomic_fetch_add(t->count + block, 1, __ATOMIC_RELAXED);
+    if (thread < 0 || thread >= la_threads()) __atomic_store_n(&t->bad_thread, 1, __ATOMIC_RELAXED);
+}
+
+START_TEST(parallel_does_each_block_once) {
+    static const int blocks[] = {0, 1, 2, 7, 1000};
+    int              usual = la_threads();
+    for (int threads = 1; threads <= 4; threads++) {
+        la_threads_set(threads);
+        ck_assert_int_eq(la_threads(), threads);
+        for (size_t j = 0; j < sizeof blocks / sizeof *blocks; j++) {
+            tally t = {0};
+            la_parallel(blocks[j], count_block, &t);
+            ck_assert(!t.bad_thread);
+            for (int i = 0; i < 1000; i++)
+                if (t.count[i] != (i < blocks[j])) ck_abort_msg("block %d of %d was done %d times", i, blocks[j], t.count[i]);
+        }
+    }
+    la_threads_set(0);
+    ck_assert_int_eq(la_threads(), 1);
+    la_threads_release();
+    la_threads_set(usual);
+    ck_assert_int_ge(la_processors(), 1);
+}
+END_TEST
+
+START_TEST(the_precision_is_the_one_asked_for) {
+    ck_assert_int_eq(la_link_check(), LA_REAL_BITS);
+    ck_assert_uint_eq(sizeof(la_real) * 8, LA_REAL_BITS);
+    ck_assert(R(1) + R(LA_REAL_EPSILON) != 1 && R(1) + R(LA_REAL_EPSILON / 2) == 1);
+}
+END_TEST
+
+int main(void) {
+    Suite *s = suite_create("tensor");
+    TCase *c = add_case(s, "random numbers");
+    tcase_add_loop_test(c, philox_gives_the_published_vectors, 0, 3);
+    tcase_add_test(c, each_use_and_number_has_a_stream_of_its_own);
+    tcase_add_test(c, uniform_has_the_moments_of_the_unit_interval);
+    tcase_add_test(c, normal_has_the_moments_and_tails_of_N01);
+    tcase_add_test(c, below_is_in_range_and_even);
+    c = add_case(s, "shapes");
+    tcase_add_test(c, shapes_count_what_they_hold);
+    tcase_add_test(c, shapes_that_cannot_be_are_refused);
+    tcase_add_test(c, shapes_print_as_tuples);
+    tcase_add_test(c, norm2_is_the_sum_of_squares);
+    tcase_add_test(c, find_nonfinite_gives_the_first_place);
+    c = add_case(s, "memory, names, status");
+    tcase_add_test(c, an_arena_gives_aligned_zeros_that_do_not_overlap_or_move);
+    tcase_add_test(c, impossible_sizes_give_null);
+    tcase_add_test(c, names_are_found_and_the_nearest_is_offered);
+    tcase_add_test(c, a_failure_keeps_its_sentence);
+    tcase_add_test(c, the_precision_is_the_one_asked_for);
+    c = add_case(s, "vectors");
+    int tables = table_count();
+    tcase_add_test(c, the_table_in_use_is_the_last_that_runs_here);
+    tcase_add_loop_test(c, exp_is_within_two_ulp_over_the_whole_range, 0, tables);
+    tcase_add_loop_test(c, exp_minus_sum_is_exp_minus_and_its_sum, 0, tables);
+    tcase_add_loop_test(c, gelu_and_its_derivative_are_those_of_libm, 0, tables);
+    tcase_add_loop_test(c, dot_axpy_and_max_are_right_at_every_length, 0, tables);
+    tcase_add_loop_test(c, max_finds_the_largest_wherever_it_is, 0, tables);
+    c = add_case(s, "products and blocks");
+    tcase_add_loop_test(c, products_are_those_of_three_loops, 0, 3);
+    tcase_add_test(c, parallel_does_each_block_once);
+    return run_suite(s);
+}

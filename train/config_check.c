@@ -1,0 +1,178 @@
+/* config_check.c -- options against each other, and against those of a checkpoint. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/config_impl.h"
+
+/* --- attention --- */
+static const char *spec_key(int i) {
+    static const char *const keys[] = {"chunk", "eps", NULL};
+    return keys[i];
+}
+
+static la_status spec_pair(char *pair, la_attn_cfg *out) {
+    enum { CHUNK, EPS };
+    static const double      most[] = {[CHUNK] = 16777216, [EPS] = 1};
+    static const char *const what[] = {
+        [CHUNK] = "a whole number from 0 to 16777216", [EPS] = "a number from 0 to 1"};
+
+    char   shown[LA_SHOWN], *value = strchr(pair, '=');
+    double x;
+    if (value) *value++ = 0;
+    int key = la_name_index(pair, spec_key);
+    if (key < 0) return la_name_unknown("key of --attn", la_shown(pair, shown), spec_key);
+    if (!value || !la_read_number(value, key == CHUNK, &x) || !(x >= 0 && x <= most[key]))
+        return la_fail(LA_ARG, "%s in --attn must be %s, and is \"%s\"", spec_key(key), what[key],
+                       la_shown(value ? value : "", shown));
+    if (key == CHUNK)
+        out->chunk = (int64_t)x;
+    else
+        out->eps = x;
+    return LA_OK;
+}
+
+la_status la_attn_spec_parse(const char *spec, double eps, la_attn_cfg *out) {
+    char *copy = strdup(spec), *pair = copy ? strchr(copy, ':') : NULL, *next;
+    if (!copy) return la_fail(LA_NOMEM, "no memory for --attn");
+    *out = (la_attn_cfg){.eps = eps};
+    if (pair) *pair++ = 0;
+    char      shown[LA_SHOWN];
+    la_status s = la_attn_find(la_shown(copy, shown), &out->variant);
+    for (; pair && s == LA_OK; pair = next) {
+        next = strchr(pair, ',');
+        if (next) *next++ = 0;
+        s = spec_pair(pair, out);
+    }
+    free(copy);
+    return s;
+}
+
+/* --- checks --- */
+la_status la_config_check_request(const la_config *c) {
+    bool checkpoint = *c->resume || *c->init_from;
+    if (c->tool == LA_TOOL_GENERATE && !*c->checkpoint)
+        return la_fail(LA_ARG,
+                       "--checkpoint is missing: generate --checkpoint runs/softmax-s1337/best.h5");
+    if (c->tool != LA_TOOL_TRAIN) return LA_OK;
+    if (*c->resume && *c->init_from)
+        return la_fail(
+            LA_ARG,
+            "--resume goes on with a run and --init-from begins one: only one can be given");
+    if (*c->resume && c->overwrite)
+        return la_fail(LA_ARG,
+                       "--resume goes on with what --overwrite deletes: only one can be given");
+    if (c->eval_only && !checkpoint)
+        return la_fail(LA_ARG, "--eval-only needs a model: --init-from FILE or --resume");
+    if (la_config_given(c, LA_OPT_val_data) && la_config_given(c, LA_OPT_val_frac))
+        return la_fail(LA_ARG,
+                       "--val-data replaces the part --val-frac of --data: only one can be given");
+    if (strcmp(c->data, "-") == 0 && strcmp(c->val_data, "-") == 0)
+        return la_fail(LA_ARG, "--data and --val-data cannot both be standard input");
+    if (!*c->data && !*c->resume && !(c->eval_only && *c->val_data))
+        return la_fail(LA_ARG,
+                       "--data is missing: train --data corpus.txt (or - for standard input)");
+    return LA_OK;
+}
+
+la_status la_config_check(const la_config *c) {
+    LA_TRY(la_config_check_request(c));
+    if (c->tool != LA_TOOL_TRAIN) return LA_OK;
+    la_attn_cfg attn;
+    LA_TRY(la_attn_spec_parse(c->attn, c->eps, &attn));
+
+    long long dim = c->n_embd, heads = c->n_head, below = dim / heads * heads;
+    if (below == 0)
+        return la_fail(LA_ARG,
+                       "--n-embd must be a multiple of --n-head %lld, and is %lld: %lld would do",
+                       heads, dim, heads);
+    if (below != dim)
+        return la_fail(
+            LA_ARG,
+            "--n-embd must be a multiple of --n-head %lld, and is %lld: %lld or %lld would do",
+            heads, dim, below, below + heads);
+    if (strcmp(c->pos, "rope") == 0 && dim / heads % 2)
+        return la_fail(
+            LA_ARG,
+            "--pos rope needs heads of even size, and --n-embd %lld by --n-head %lld is %lld", dim,
+            heads, dim / heads);
+    if (strcmp(c->schedule, "constant") != 0 && c->min_lr > c->lr) {
+        char low[LA_NUMBER_TEXT], high[LA_NUMBER_TEXT];
+        return la_fail(LA_ARG, "--min-lr must not be above --lr %s, and is %s%s",
+                       la_number_text(c->lr, high), la_number_text(c->min_lr, low),
+                       la_config_given(c, LA_OPT_min_lr) ? "" : " by default: give both");
+    }
+    return LA_OK;
+}
+
+/* --- checkpoints --- */
+static bool same_value(const la_config *a, const la_config *b, int i) {
+    const void *x = la_config_field(a, i), *y = la_config_field(b, i);
+    switch (la_options[i].type) {
+    case LA_INT:
+        return *(const int64_t *)x == *(const int64_t *)y;
+    case LA_REAL:
+        return *(const double *)x == *(const double *)y;
+    case LA_FLAG:
+        return *(const bool *)x == *(const bool *)y;
+    default:
+        return strcmp(la_config_string(a, i), la_config_string(b, i)) == 0;
+    }
+}
+
+void la_config_diff(const la_config *was, const la_config *now, la_config_change_fn *differs,
+                    void *ctx) {
+    for (int i = 0; i < LA_N_OPTIONS; i++) {
+        char a[LA_NUMBER_TEXT], b[LA_NUMBER_TEXT];
+        if (la_options[i].binding == LA_BIND_LOCAL || !(la_options[i].tools & now->tool)) continue;
+        if (same_value(was, now, i)) continue;
+        differs(ctx, la_options[i].name, la_config_value(was, i, a), la_config_value(now, i, b));
+    }
+}
+
+static la_status must_not_change(const la_config *stored, const la_config *c, int i) {
+    const la_option *o = &la_options[i];
+    char             a[LA_NUMBER_TEXT], b[LA_NUMBER_TEXT], was[LA_SHOWN], now[LA_SHOWN];
+    return la_fail(
+        LA_ARG, "--%s is %s in the checkpoint and cannot become %s: %s", o->name,
+        la_shown(la_config_value(stored, i, a), was), la_shown(la_config_value(c, i, b), now),
+        o->binding == LA_BIND_MODEL ? "its weights depend on it"
+                                    : "it would be another run (--init-from begins one)");
+}
+
+la_status la_config_take(la_config *c, const la_config *stored, la_binding least,
+                         la_config_change_fn *changed, void *ctx) {
+    for (int i = 0; i < LA_N_OPTIONS;
+         i++) { /* first the errors, then the news, so that no news is wrong */
+        const la_option *o = &la_options[i];
+        if (o->binding < least || o->binding <= LA_BIND_FREE || !(o->tools & c->tool)) continue;
+        if (la_config_given(c, i) && !same_value(stored, c, i))
+            return must_not_change(stored, c, i);
+    }
+    for (int i = 0; i < LA_N_OPTIONS; i++) {
+        const la_option *o = &la_options[i];
+        char             a[LA_NUMBER_TEXT], b[LA_NUMBER_TEXT];
+        if (o->binding == LA_BIND_LOCAL || o->binding < least || !(o->tools & c->tool)) continue;
+        if (!la_config_given(c, i)) {
+            LA_TRY(la_config_copy(c, stored, i));
+        } else if (changed && !same_value(stored, c, i)) {
+            changed(ctx, o->name, la_config_value(stored, i, a), la_config_value(c, i, b));
+        }
+    }
+    return la_config_check(c);
+}
+
+la_status la_config_out_dir(const la_config *c, char **path) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+    size_t room = strlen(c->out_dir) + strlen(c->attn) + 48;
+    *path = malloc(room);
+    if (!*path) return la_fail(LA_NOMEM, "no memory for the name of the output folder");
+    if (*c->out_dir) {
+        snprintf(*path, room, "%s", c->out_dir);
+        return LA_OK;
+    }
+    snprintf(*path, room, "runs/%s-s%lld", c->attn, (long long)c->seed);
+    for (char *s = *path + strlen("runs/"); *s; s++)
+        if (!strchr(plain, *s)) *s = '-';
+    return LA_OK;
+}

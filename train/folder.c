@@ -1,0 +1,277 @@
+/* folder.c -- the folder of a run: checkpoints in rotation, metrics, samples. */
+#include "train/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tensor/blas.h"
+#include "tensor/parallel.h"
+#include "tensor/vec.h"
+
+char *la_folder_path(const char *dir, const char *name) {
+    size_t n = strlen(dir) + strlen(name) + 2;
+    char  *p = malloc(n);
+    if (p) snprintf(p, n, "%s/%s", dir, name);
+    return p;
+}
+
+static char *numbered(const char *dir, int64_t i) { /* last.h5, last.1.h5, ... */
+    char name[48];
+    if (i)
+        snprintf(name, sizeof name, "last.%lld.h5", (long long)i);
+    else
+        snprintf(name, sizeof name, "last.h5");
+    return la_folder_path(dir, name);
+}
+
+static la_status make_folders(const char *dir) {
+    char       *path = strdup(dir);
+    struct stat st;
+    if (!path) return la_fail(LA_NOMEM, "no memory for the name %s", dir);
+    for (char *p = path + 1; *p; p++) {
+        if (*p != '/') continue;
+        *p = 0;
+        mkdir(path, 0777); /* a failure shows below */
+        *p = '/';
+    }
+    int made = mkdir(path, 0777), error = errno;
+    free(path);
+    if (made && (error != EEXIST || stat(dir, &st) || !S_ISDIR(st.st_mode)))
+        return la_fail(LA_IO, "cannot make the folder %s: %s", dir, error == EEXIST ? "it is a file" : strerror(error));
+    return LA_OK;
+}
+
+static int is_ours(const char *name) {
+    static const char *const names[] = {"run.json", "metrics.jsonl", "samples.txt", "best.h5", "last.h5"};
+    size_t                   n = strlen(name);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i])) return 1;
+    return (n > 8 && !strncmp(name, "last.", 5) && !strcmp(name + n - 3, ".h5")) || strstr(name, ".tmp.");
+}
+
+/* NEW: there must be nothing.  OVERWRITE: removes what a run writes.  RESUME: removes temporaries
+ * that a killed run left. */
+static la_status clear(const char *dir, la_folder_mode mode) {
+    DIR *d = opendir(dir);
+    if (!d) return la_fail(LA_IO, "cannot read the folder %s: %s", dir, strerror(errno));
+    la_status      s = LA_OK;
+    struct dirent *e;
+    while (s == LA_OK && (e = readdir(d))) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
+        if (mode == LA_FOLDER_NEW)
+            s = la_fail(LA_ARG, "the folder %s is not empty (it has %s): go on with --resume, or write over it with --overwrite",
+                        dir, e->d_name);
+        else if (mode == LA_FOLDER_OVERWRITE ? is_ours(e->d_name) : strstr(e->d_name, ".tmp.") != NULL) {
+            char *path = la_folder_path(dir, e->d_name);
+            if (path) unlink(path);
+            free(path);
+        }
+    }
+    closedir(d);
+    return s;
+}
+
+/* Copies the lines of metrics.jsonl up to `step` to a new file and puts that in its place. */
+static la_status cut_metrics(const char *path, int64_t step, int *evaluated) {
+    FILE *in = fopen(path, "r");
+    if (!in) return LA_OK; /* a folder without one may be resumed */
+    char  *line = NULL, *next = malloc(strlen(path) + 8);
+    size_t room = 0;
+    FILE  *out = NULL;
+    int    ok = next != NULL;
+    if (ok) {
+        sprintf(next, "%s.tmp.0", path);
+        ok = (out = fopen(next, "w")) != NULL;
+    }
+    for (ssize_t n; ok && (n = getline(&line, &room, in)) > 0;) {
+        long long at = -1;
+        if (line[n - 1] != '\n' || sscanf(line, "{\"step\": %lld", &at) != 1 || at > step) break;
+        ok = fputs(line, out) >= 0;
+        if (at == step) *evaluated = strstr(line, "\"val_loss\"") != NULL;
+    }
+    fclose(in);
+    free(line);
+    if (out && fclose(out)) ok = 0;
+    if (ok) ok = rename(next, path) == 0;
+    if (!ok && out) unlink(next);
+    free(next);
+    return ok ? LA_OK : la_fail(LA_IO, "cannot rewrite %s: %s", path, strerror(errno));
+}
+
+la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int64_t keep, int64_t step, int *evaluated) {
+    *s = (la_folder){.keep = keep};
+    *evaluated = 0;
+    LA_TRY(make_folders(dir));
+    LA_TRY(clear(dir, mode));
+    char     *path = la_folder_path(dir, "metrics.jsonl");
+    la_status status = path ? LA_OK : la_fail(LA_NOMEM, "no memory for the name %s", dir);
+    if (status == LA_OK && mode == LA_FOLDER_RESUME) status = cut_metrics(path, step, evaluated);
+    if (status == LA_OK && !(s->metrics = fopen(path, "a")))
+        status = la_fail(LA_IO, "cannot write %s: %s", path, strerror(errno));
+    free(path);
+    if (status == LA_OK && !(s->dir = strdup(dir))) status = la_fail(LA_NOMEM, "no memory for the name %s", dir);
+    if (status != LA_OK) la_folder_close(s);
+    return status;
+}
+
+void la_folder_close(la_folder *s) {
+    if (s->metrics) fclose(s->metrics);
+    free(s->dir);
+    *s = (la_folder){0};
+}
+
+void la_folder_metrics(la_folder *s, const la_metrics *m) {
+    la_metrics_json(m, s->metrics);
+    if (fflush(s->metrics) == 0 || s->metrics_failed) return;
+    s->metrics_failed = 1;
+    fprintf(stderr, "warning: cannot write %s/metrics.jsonl: %s; training goes on\n", s->dir, strerror(errno));
+    clearerr(s->metrics);
+}
+
+la_status la_folder_add_val_loss(la_folder *s, double val_loss) {
+    char  number[LA_NUMBER_TEXT], *path = la_folder_path(s->dir, "metrics.jsonl");
+    int   fd = path ? open(path, O_RDWR) : -1;
+    off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+    char  tail[LA_NUMBER_TEXT + 32];
+    int   n = snprintf(tail, sizeof tail, ", \"val_loss\": %s}\n", la_number_text(val_loss, number));
+    /* the line ends in "}\n", which the tail replaces */
+    int ok = end >= 2 && pwrite(fd, tail, (size_t)n, end - 2) == n;
+    if (fd >= 0) close(fd);
+    free(path);
+    return ok ? LA_OK : la_fail(LA_IO, "cannot add the validation loss to %s/metrics.jsonl", s->dir);
+}
+
+void la_folder_sample(la_folder *s, int64_t step, const char *text) {
+    char *path = la_folder_path(s->dir, "samples.txt");
+    FILE *f = path ? fopen(path, "a") : NULL;
+    int   ok = f && fprintf(f, "--- step %lld ---\n%s\n", (long long)step, text) > 0;
+    if (f && fclose(f)) ok = 0;
+    if (!ok) fprintf(stderr, "warning: cannot write %s/samples.txt; training goes on\n", s->dir);
+    free(path);
+}
+
+static void processor(FILE *f) {
+    char  line[256] = "", *colon = NULL;
+    FILE *in = fopen("/proc/cpuinfo", "r");
+    while (in && fgets(line, sizeof line, in))
+        if (!strncmp(line, "model name", 10) && (colon = strchr(line, ':'))) break;
+    if (in) fclose(in);
+    if (colon) colon[strcspn(colon, "\n")] = 0;
+    la_json_string(colon ? colon + 2 : "unknown", f);
+}
+
+la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **argv, const la_corpus *corpus) {
+    char *path = la_folder_path(s->dir, "run.json"), number[LA_NUMBER_TEXT];
+    FILE *f = path ? fopen(path, "w") : NULL;
+    if (!f) {
+        free(path);
+        return la_fail(LA_IO, "cannot write %s/run.json: %s", s->dir, strerror(errno));
+    }
+    fprintf(f, "{\n  \"program\": \"lina " LA_VERSION "\",\n  \"argv\": [");
+    for (int i = 0; i < argc; i++) {
+        if (i) fputs(", ", f);
+        la_json_string(argv[i], f);
+    }
+    fprintf(f, "],\n  \"blas\": ");
+    la_json_string(la_blas_name(), f);
+    fprintf(f, ",\n  \"vectors\": \"%s\",\n  \"precision\": %d,\n  \"processor\": ", la_vec_table()->name, LA_REAL_BITS);
+    processor(f);
+    fprintf(f, ",\n  \"threads\": %d,\n  \"corpus_bytes\": %lld,\n  \"corpus_hash\": \"%016llx\",\n  \"config\": {",
+            la_threads(), (long long)la_corpus_size(corpus), (unsigned long long)la_corpus_hash(corpus));
+    for (int i = 0, any = 0; i < LA_N_OPTIONS; i++) {
+        const la_option *o = la_options + i;
+        if (!(o->tools & LA_TOOL_TRAIN)) continue;
+        const char *value = la_config_value(c, i, number);
+        fprintf(f, "%s\n    \"%s\": ", any++ ? "," : "", o->name);
+        if (o->type == LA_INT || o->type == LA_REAL)
+            fputs(value, f);
+        else if (o->type == LA_FLAG)
+            fputs(!strcmp(value, "on") ? "true" : "false", f);
+        else
+            la_json_string(value, f);
+    }
+    fputs("\n  }\n}\n", f);
+    int ok = !ferror(f);
+    if (fclose(f)) ok = 0;
+    free(path);
+    return ok ? LA_OK : la_fail(LA_IO, "cannot write %s/run.json: %s", s->dir, strerror(errno));
+}
+
+/* A second name for each checkpoint, one further back; last.h5 itself stays until it is replaced. */
+static void rotate(la_folder *s) {
+    for (int64_t i = s->keep - 1; i > 0; i--) {
+        char *newer = numbered(s->dir, i - 1), *older = numbered(s->dir, i);
+        if (newer && older && access(newer, F_OK) == 0) {
+            unlink(older);
+            if (link(newer, older) && i > 1) rename(newer, older); /* a file system without links */
+        }
+        free(newer);
+        free(older);
+    }
+}
+
+la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params *p, const la_optim *o,
+                             const la_tokenizer *k) {
+    char *fresh = la_folder_path(s->dir, "last.tmp.h5"), *path = numbered(s->dir, 0);
+    la_status status = fresh && path ? la_checkpoint_save(fresh, r, p, o, k) : la_fail(LA_NOMEM, "no memory to save");
+    if (status == LA_OK) {
+        rotate(s);
+        if (rename(fresh, path)) status = la_fail(LA_IO, "cannot rename %s to %s: %s", fresh, path, strerror(errno));
+    }
+    free(fresh);
+    free(path);
+    return status;
+}
+
+la_status la_folder_save_best(la_folder *s, const la_record *r, const la_params *p, const la_optim *o,
+                             const la_tokenizer *k) {
+    char     *path = la_folder_path(s->dir, "best.h5");
+    la_status status = path ? la_checkpoint_save(path, r, p, o, k) : la_fail(LA_NOMEM, "no memory to save");
+    free(path);
+    return status;
+}
+
+/* Keeps the newer of *best and the checkpoint at path, which it takes over. */
+static void consider(char *path, la_checkpoint **best, char **best_path) {
+    la_checkpoint *c = NULL;
+    if (!path || access(path, F_OK)) {
+        free(path);
+        return;
+    }
+    if (la_checkpoint_open(&c, path) != LA_OK)
+        fprintf(stderr, "skipped %s: %s\n", path, la_error());
+    else if (!*best || la_checkpoint_record(c)->step > la_checkpoint_record(*best)->step) {
+        la_checkpoint_close(*best);
+        free(*best_path);
+        *best = c;
+        *best_path = path;
+        return;
+    } else
+        la_checkpoint_close(c);
+    free(path);
+}
+
+la_status la_folder_find(const char *dir, const char *which, la_checkpoint **c, char **path) {
+    *c = NULL;
+    *path = NULL;
+    if (!strcmp(which, "auto")) {
+        char *next;
+        for (int64_t i = 0; (next = numbered(dir, i)) && (i < 2 || access(next, F_OK) == 0); i++) consider(next, c, path);
+        free(next);
+        consider(la_folder_path(dir, "best.h5"), c, path);
+        return *c ? LA_OK : la_fail(LA_FORMAT, "there is no checkpoint to resume from in %s", dir);
+    }
+    *path = !strcmp(which, "last")   ? la_folder_path(dir, "last.h5")
+            : !strcmp(which, "best") ? la_folder_path(dir, "best.h5")
+                                     : strdup(which);
+    la_status s = *path ? la_checkpoint_open(c, *path) : la_fail(LA_NOMEM, "no memory for a name");
+    if (s == LA_OK) return s;
+    free(*path);
+    *path = NULL;
+    return la_fail(s == LA_NOMEM ? s : LA_FORMAT, "%s", la_error());
+}

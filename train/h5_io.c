@@ -1,0 +1,241 @@
+/* h5_io.c -- files in memory; attributes and arrays put into them and taken out, checked. */
+#include "train/h5_io.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/save_file.h"
+
+/* ---- the image: HDF5 asks these for memory and for copies, and gets the bytes themselves ---- */
+
+static void *same_malloc(size_t n, H5FD_file_image_op_t op, void *bytes) {
+    (void)n, (void)op;
+    return bytes;
+}
+
+static void *same_memcpy(void *to, const void *from, size_t n, H5FD_file_image_op_t op,
+                         void *bytes) {
+    (void)n, (void)op, (void)bytes;
+    return to == from ? to : NULL;
+}
+
+static void *no_realloc(void *p, size_t n, H5FD_file_image_op_t op, void *bytes) {
+    (void)p, (void)n, (void)op, (void)bytes;
+    return NULL; /* only a file that is written to grows */
+}
+
+static herr_t no_free(void *p, H5FD_file_image_op_t op, void *bytes) {
+    (void)p, (void)op, (void)bytes;
+    return 0;
+}
+
+static void  *same_udata(void *bytes) { return bytes; }
+static herr_t no_udata_free(void *bytes) {
+    (void)bytes;
+    return 0;
+}
+
+hid_t la_h5_open(void *bytes, size_t n) {
+    H5FD_file_image_callbacks_t calls = {.image_malloc = same_malloc,
+                                         .image_memcpy = same_memcpy,
+                                         .image_realloc = no_realloc,
+                                         .image_free = no_free,
+                                         .udata_copy = same_udata,
+                                         .udata_free = no_udata_free,
+                                         .udata = bytes};
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    hid_t list = H5Pcreate(H5P_FILE_ACCESS), file = -1;
+    char  name[64]; /* must be no other open file's, nor on the disk: nothing is below /dev/null */
+    snprintf(name, sizeof name, "/dev/null/image-%p", bytes);
+    if (list >= 0 && H5Pset_fapl_core(list, 1 << 20, 0) >= 0 &&
+        H5Pset_file_image_callbacks(list, &calls) >= 0 && H5Pset_file_image(list, bytes, n) >= 0)
+        file = H5Fopen(name, H5F_ACC_RDONLY, list);
+    if (list >= 0) H5Pclose(list);
+    return file;
+}
+
+/* Default versions of all structures: with newer ones the image's checksum is wrong (HDF5 1.10). */
+hid_t la_h5_create(size_t block, size_t step) {
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS), create = H5Pcreate(H5P_FILE_CREATE), file = -1;
+    char  name[64];
+    snprintf(name, sizeof name, "/dev/null/new-%p", (void *)name);
+    if (access >= 0 && create >= 0 && H5Pset_fapl_core(access, step, 0) >= 0 &&
+        H5Pset_userblock(create, block) >= 0)
+        file = H5Fcreate(name, H5F_ACC_TRUNC, create, access);
+    if (access >= 0) H5Pclose(access);
+    if (create >= 0) H5Pclose(create);
+    return file;
+}
+
+/* ---- attributes and arrays, as they are written -------------------------------------------- */
+
+static hid_t real_type(void) {
+    return sizeof(la_real) == sizeof(double) ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
+}
+
+/* Strings of variable length: an attribute of fixed length must be shorter than 64 KiB. */
+static hid_t text_type(void) {
+    hid_t t = H5Tcopy(H5T_C_S1);
+    if (t < 0 || (H5Tset_size(t, H5T_VARIABLE) >= 0 && H5Tset_cset(t, H5T_CSET_UTF8) >= 0))
+        return t;
+    H5Tclose(t);
+    return -1;
+}
+
+int la_h5_put(hid_t object, const char *name, hid_t type, const void *value) {
+    hid_t space = H5Screate(H5S_SCALAR), a = -1;
+    if (space >= 0 && type >= 0)
+        a = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    int ok = a >= 0 && H5Awrite(a, type, value) >= 0;
+    if (a >= 0) ok &= H5Aclose(a) >= 0;
+    if (space >= 0) H5Sclose(space);
+    return ok;
+}
+
+int la_h5_put_text(hid_t object, const char *name, const char *text) {
+    hid_t type = text_type();
+    int   ok = la_h5_put(object, name, type, &text);
+    if (type >= 0) H5Tclose(type);
+    return ok;
+}
+
+/* Without times, so that the same state makes the same bytes. */
+int la_h5_put_array(hid_t group, const char *name, hid_t type, int n, const hsize_t *d,
+                    const void *x) {
+    hid_t space = n ? H5Screate_simple(n, d, NULL) : H5Screate(H5S_SCALAR), set = -1;
+    hid_t list = H5Pcreate(H5P_DATASET_CREATE);
+    if (space >= 0 && list >= 0 && H5Pset_obj_track_times(list, 0) >= 0)
+        set = H5Dcreate2(group, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT);
+    int ok = set >= 0 && H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, x) >= 0;
+    if (set >= 0) ok &= H5Dclose(set) >= 0;
+    if (list >= 0) H5Pclose(list);
+    if (space >= 0) H5Sclose(space);
+    return ok;
+}
+
+int la_h5_put_arrays(hid_t group, const la_params *p, const la_real *x) {
+    for (int i = 0; i < la_params_count(p); i++) {
+        la_shape s = la_param_shape(p, i);
+        hsize_t  d[LA_MAX_DIM];
+        for (int j = 0; j < s.n; j++) d[j] = (hsize_t)s.d[j];
+        if (!la_h5_put_array(group, la_param_name(p, i), real_type(), s.n, d,
+                             x + la_param_offset(p, i)))
+            return 0;
+    }
+    return 1;
+}
+
+int la_h5_get(hid_t object, const char *name, hid_t type, void *value) {
+    hid_t a = H5Aopen(object, name, H5P_DEFAULT), space = a < 0 ? -1 : H5Aget_space(a);
+    int ok = space >= 0 && H5Sget_simple_extent_npoints(space) == 1 && H5Aread(a, type, value) >= 0;
+    if (space >= 0) H5Sclose(space);
+    if (a >= 0) H5Aclose(a);
+    return ok;
+}
+
+char *la_h5_get_text(hid_t object, const char *name) {
+    hid_t a = H5Aopen(object, name, H5P_DEFAULT), has = a < 0 ? -1 : H5Aget_type(a);
+    hid_t space = a < 0 ? -1 : H5Aget_space(a), type = text_type();
+    char *text = NULL, *copy = NULL;
+    if (has >= 0 && space >= 0 && type >= 0 && H5Tis_variable_str(has) > 0 &&
+        H5Sget_simple_extent_npoints(space) == 1 && H5Aread(a, type, &text) >= 0) {
+        copy = strdup(text ? text : ""); /* HDF5 may hand back an empty text as NULL */
+        H5free_memory(text);
+    }
+    if (type >= 0) H5Tclose(type);
+    if (space >= 0) H5Sclose(space);
+    if (has >= 0) H5Tclose(has);
+    if (a >= 0) H5Aclose(a);
+    return copy;
+}
+
+/* ---- arrays, as they are read -------------------------------------------------------------- */
+
+int la_h5_has(hid_t group, const char *name) {
+    H5L_info_t info;
+    return H5Lget_info(group, name, &info, H5P_DEFAULT) >= 0 && info.type == H5L_TYPE_HARD;
+}
+
+static const char *dims_text(int n, const hsize_t *d, char *buf, size_t room) {
+    size_t at = (size_t)snprintf(buf, room, "(");
+    for (int i = 0; i < n && at < room; i++)
+        at +=
+            (size_t)snprintf(buf + at, room - at, "%s%llu", i ? "," : "", (unsigned long long)d[i]);
+    if (at < room) snprintf(buf + at, room - at, ")");
+    return buf;
+}
+
+/* Numbers that stand in this file: an external or virtual dataset would read other files. */
+static int stands_here(hid_t set) {
+    hid_t list = H5Dget_create_plist(set);
+    int here = list >= 0 && H5Pget_external_count(list) == 0 && H5Pget_layout(list) != H5D_VIRTUAL;
+    if (list >= 0) H5Pclose(list);
+    return here;
+}
+
+static la_status check_type(hid_t set, const char *where, const char *name) {
+    hid_t type = H5Dget_type(set);
+    H5T_class_t class = type < 0 ? H5T_NO_CLASS : H5Tget_class(type);
+    if (type >= 0) H5Tclose(type);
+    if (class != H5T_FLOAT)
+        return la_fail(LA_FORMAT, "%s/%s does not hold floating-point numbers", where, name);
+    if (!stands_here(set))
+        return la_fail(LA_FORMAT, "%s/%s keeps its numbers in other files", where, name);
+    return LA_OK;
+}
+
+static la_status check_shape(hid_t set, const char *where, const char *name, la_shape s) {
+    hsize_t d[H5S_MAX_RANK] = {0};
+    char    has[200], asks[LA_SHAPE_TEXT];
+    hid_t   space = H5Dget_space(set);
+    int     simple = space >= 0 && (H5Sget_simple_extent_type(space) == H5S_SIMPLE ||
+                                H5Sget_simple_extent_type(space) == H5S_SCALAR);
+    int     n = simple ? H5Sget_simple_extent_dims(space, d, NULL) : -1, same = n == s.n;
+    if (space >= 0) H5Sclose(space);
+    if (n < 0) return la_fail(LA_FORMAT, "%s/%s has no shape", where, name);
+    for (int i = 0; same && i < n; i++) same = d[i] == (hsize_t)s.d[i];
+    if (same) return LA_OK;
+    return la_fail(LA_FORMAT, "%s/%s has the shape %s; the model's is %s", where, name,
+                   dims_text(n, d, has, sizeof has), la_shape_text(s, asks));
+}
+
+static la_status read_numbers(hid_t set, const char *where, const char *name, la_shape s,
+                              la_real *x) {
+    hid_t real = sizeof(la_real) == sizeof(double) ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
+    LA_TRY(check_type(set, where, name));
+    LA_TRY(check_shape(set, where, name, s));
+    if (H5Dread(set, real, H5S_ALL, H5S_ALL, H5P_DEFAULT, x) < 0)
+        return la_fail(LA_FORMAT, "%s/%s: its %" PRId64 " numbers cannot be read", where, name,
+                       la_len(s));
+    int64_t bad = la_find_nonfinite((size_t)la_len(s), x);
+    if (bad >= 0)
+        return la_fail(LA_FORMAT,
+                       "%s/%s holds a number that is not finite in %d bits: number %" PRId64
+                       " of %" PRId64 " is %g",
+                       where, name, LA_REAL_BITS, bad, la_len(s), (double)x[bad]);
+    return LA_OK;
+}
+
+la_status la_h5_array(hid_t group, const char *where, const char *name, la_shape s, la_real *x) {
+    H5L_info_t info;
+    if (H5Lget_info(group, name, &info, H5P_DEFAULT) < 0)
+        return la_fail(LA_FORMAT, "%s/%s is missing; the model has such an array", where, name);
+    if (info.type != H5L_TYPE_HARD)
+        return la_fail(LA_FORMAT, "%s/%s is a link to another place, which is not followed", where,
+                       name);
+    hid_t set = H5Dopen2(group, name, H5P_DEFAULT);
+    if (set < 0) return la_fail(LA_FORMAT, "%s/%s is not an array that can be read", where, name);
+    la_status done = read_numbers(set, where, name, s, x);
+    H5Dclose(set);
+    return done;
+}
+
+la_status la_h5_arrays(hid_t group, const char *where, const la_params *p, la_real *x) {
+    for (int i = 0; i < la_params_count(p); i++)
+        LA_TRY(la_h5_array(group, where, la_param_name(p, i), la_param_shape(p, i),
+                           x + la_param_offset(p, i)));
+    return LA_OK;
+}

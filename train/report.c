@@ -1,0 +1,101 @@
+/* report.c -- rates, lines, bars, and JSON that does not depend on the locale. */
+#include "train/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/config.h"
+
+void la_rate_init(la_rate *r, double (*now)(void)) { *r = (la_rate){.now = now}; }
+void la_rate_begin(la_rate *r) { r->began = r->now(); }
+
+void la_rate_end(la_rate *r) {
+    r->last = r->now() - r->began;
+    if (r->steps++ > 0) r->window[(r->steps - 2) % LA_RATE_STEPS] = r->last;
+}
+
+static int ascending(const void *a, const void *b) {
+    double p = *(const double *)a, q = *(const double *)b;
+    return p < q ? -1 : p > q;
+}
+
+double la_rate_median(const la_rate *r) {
+    int64_t n = r->steps - 1 < LA_RATE_STEPS ? r->steps - 1 : LA_RATE_STEPS;
+    double  sorted[LA_RATE_STEPS];
+    if (n < 1) return 0;
+    memcpy(sorted, r->window, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    return n % 2 ? sorted[n / 2] : 0.5 * (sorted[n / 2 - 1] + sorted[n / 2]);
+}
+
+double la_rate_eta(const la_rate *r, int64_t steps_left, int64_t evals_left) {
+    return (double)steps_left * la_rate_median(r) + (double)evals_left * r->eval_seconds;
+}
+
+const char *la_time_text(double seconds, char buf[LA_TIME_TEXT]) {
+    long long s = (long long)(seconds + 0.5), h = s / 3600;
+    if (h)
+        snprintf(buf, LA_TIME_TEXT, "%lld:%02lld:%02lld", h, s / 60 % 60, s % 60);
+    else
+        snprintf(buf, LA_TIME_TEXT, "%lld:%02lld", s / 60, s % 60);
+    return buf;
+}
+
+static double percent(const la_metrics *m) {
+    return m->max_iters ? 100.0 * (double)m->step / (double)m->max_iters : 100;
+}
+
+void la_metrics_line(const la_metrics *m, FILE *out) {
+    char eta[LA_TIME_TEXT];
+    fprintf(out, "step %lld/%lld %.0f%%", (long long)m->step, (long long)m->max_iters, floor(percent(m)));
+    if (isfinite(m->loss)) fprintf(out, " | loss %.4f", m->loss);
+    if (isfinite(m->val_loss)) fprintf(out, " | val %.4f", m->val_loss);
+    if (isfinite(m->norm)) fprintf(out, " | norm %.2f", m->norm);
+    if (isfinite(m->lr)) fprintf(out, " | lr %.1e", m->lr);
+    if (m->tokens_per_s > 0)
+        fprintf(out, " | %.1f ms | %.1fk tok/s", m->ms, m->tokens_per_s / 1e3);
+    fprintf(out, " | rss %.0fM", (double)m->rss_bytes / 0x1p20);
+    if (m->tokens_per_s > 0) fprintf(out, " | eta %s", la_time_text(m->eta_s, eta));
+}
+
+void la_progress_bar(const la_metrics *m, int columns, FILE *out) {
+    char line[256], eta[LA_TIME_TEXT];
+    int  done = (int)(percent(m) / 5);
+    snprintf(line, sizeof line, "%3.0f%% [%.*s%.*s] %lld/%lld loss %.4f %.1fk tok/s eta %s", floor(percent(m)), done,
+             "####################", 20 - done, "....................", (long long)m->step, (long long)m->max_iters,
+             m->loss, m->tokens_per_s / 1e3, la_time_text(m->eta_s, eta));
+    fprintf(out, "\r%-*.*s", columns - 1, columns - 1, line);
+    fflush(out);
+}
+
+static void field(const char *name, double x, FILE *out) {
+    char text[LA_NUMBER_TEXT];
+    if (isfinite(x)) fprintf(out, ", \"%s\": %s", name, la_number_text(x, text));
+}
+
+void la_metrics_json(const la_metrics *m, FILE *out) {
+    fprintf(out, "{\"step\": %lld", (long long)m->step);
+    field("loss", m->loss, out);
+    field("val_loss", m->val_loss, out);
+    field("lr", m->lr, out);
+    field("grad_norm", m->norm, out);
+    field("ms", m->ms, out);
+    if (m->tokens_per_s > 0) field("tokens_per_s", m->tokens_per_s, out);
+    field("elapsed_s", m->elapsed_s, out);
+    fprintf(out, ", \"rss_bytes\": %zu}\n", m->rss_bytes);
+}
+
+void la_json_string(const char *s, FILE *out) {
+    fputc('"', out);
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\')
+            fprintf(out, "\\%c", c);
+        else if (c < 0x20)
+            fprintf(out, "\\u%04x", c);
+        else
+            fputc(c, out);
+    }
+    fputc('"', out);
+}

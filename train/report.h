@@ -1,0 +1,50 @@
+/* report.h -- what a training shows: rates, a line or a progress bar, the metrics file's lines. */
+#ifndef LA_REPORT_H
+#define LA_REPORT_H
+#include <stdint.h>
+#include <stdio.h>
+
+/* --- rates: medians over the last steps, without the first step and without evaluations --- */
+enum { LA_RATE_STEPS = 63 };
+
+typedef struct la_rate {
+    double (*now)(void); /* seconds; a test brings its own clock                          */
+    double  began, last; /* start of this step; duration of the last one, seconds          */
+    double  window[LA_RATE_STEPS];
+    int64_t steps; /* measured so far, the first included                                 */
+    double  eval_seconds; /* of the last evaluation */
+} la_rate;
+
+void   la_rate_init(la_rate *r, double (*now)(void));
+void   la_rate_begin(la_rate *r); /* a step starts */
+void   la_rate_end(la_rate *r);   /* and ends      */
+double la_rate_median(const la_rate *r); /* seconds a step; 0 before the second step        */
+/* Seconds for steps_left steps and evals_left evaluations at these rates. */
+double la_rate_eta(const la_rate *r, int64_t steps_left, int64_t evals_left);
+
+/* --- one step's numbers --- */
+typedef struct la_metrics {
+    int64_t step, max_iters; /* steps done, of how many                                    */
+    double  loss, norm, lr;  /* NAN: none, at step 0                                       */
+    double  val_loss;        /* NAN: not evaluated at this step                            */
+    double  ms, elapsed_s;
+    double  tokens_per_s;    /* 0: not known yet                                           */
+    double  eta_s;
+    size_t  rss_bytes;
+} la_metrics;
+
+/* "step 1250/2000 62% | loss 1.8756 | val 2.0089 | norm 0.62 | lr 5.1e-04 | ..."; no newline */
+void la_metrics_line(const la_metrics *m, FILE *out);
+/* One JSON object and a newline; a number that is not finite is left out. */
+void la_metrics_json(const la_metrics *m, FILE *out);
+
+/* "0:13", "12:05", "1:02:03" */
+enum { LA_TIME_TEXT = 32 };
+const char *la_time_text(double seconds, char buf[LA_TIME_TEXT]);
+
+/* A bar that overwrites itself; `columns` wide at most. */
+void la_progress_bar(const la_metrics *m, int columns, FILE *out);
+
+/* s as a JSON string, quotes included. */
+void la_json_string(const char *s, FILE *out);
+#endif

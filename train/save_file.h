@@ -1,0 +1,35 @@
+/* save_file.h -- bytes on a disk that a kill, a crash or a full disk cannot leave half written.
+ *
+ * A file is a block of LA_BLOCK bytes and then an image (here an HDF5 file, which may begin at byte
+ * 512: HDF5 calls what stands before a user block).  All numbers are little-endian:
+ *
+ *     0   8 bytes   magic, made like PNG's: a high bit, a name, the line ends that careless copying
+ * changes 8   uint64    format 16   uint64    bytes of the image 24   uint64    data/hash.h over
+ * the block (with 0 in this place) and the image 32             zeros
+ *
+ * The hash guards against damage, not against a person: whoever edits a file can compute it again.
+ */
+#ifndef LA_SAVE_FILE_H
+#define LA_SAVE_FILE_H
+#include "tensor/status.h"
+#include <stddef.h>
+
+enum { LA_BLOCK = 512, LA_FILE_FORMAT = 1, LA_FILE_NAME = 256 };
+
+/* Completes the block in bytes[0..LA_BLOCK) and puts all n bytes in the place of the file at path.
+ * LA_IO: that failed; what was at path before is still there, and no temporary file is. */
+la_status la_file_save(const char *path, unsigned char *bytes, size_t n);
+
+/* Reads a file of la_file_save() and verifies its hash; *n counts the block and not what somebody
+ * appended.  free() the bytes.  LA_FORMAT: not such a file, damaged, of another format.  LA_IO:
+ * cannot be read.  LA_NOMEM.  *bytes is NULL after a failure. */
+la_status la_file_load(unsigned char **bytes, size_t *n, const char *path);
+
+/* Reads any regular file, unchecked.  LA_FORMAT: empty or too large. */
+la_status la_file_read(unsigned char **bytes, size_t *n, const char *path);
+
+int la_file_is_ours(const char *path); /* begins with our magic */
+
+/* A path or another name as it can be printed: the end of a long one, no control characters. */
+const char *la_file_name(const char *path, char buf[LA_FILE_NAME]);
+#endif

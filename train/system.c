@@ -1,0 +1,66 @@
+/* system.c -- memory from /proc and the cgroup, the clock, signal handlers that only set flags. */
+#include "train/system.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+static size_t number_in(const char *path, const char *format) {
+    char               line[256];
+    unsigned long long n = 0;
+    FILE              *f = fopen(path, "r");
+    if (!f) return 0;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, format, &n) == 1) break;
+    fclose(f);
+    return (size_t)n;
+}
+
+size_t la_memory_available(void) {
+    size_t free_bytes = number_in("/proc/meminfo", "MemAvailable: %llu kB") * 1024;
+    size_t limit = number_in("/sys/fs/cgroup/memory.max", "%llu"); /* "max" leaves 0 */
+    size_t used = number_in("/sys/fs/cgroup/memory.current", "%llu");
+    if (limit && limit > used && (!free_bytes || limit - used < free_bytes)) return limit - used;
+    return free_bytes;
+}
+
+size_t la_memory_resident(void) {
+    return number_in("/proc/self/statm", "%*u %llu") * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+double la_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static volatile sig_atomic_t stop_signal, save_wanted;
+
+static void on_stop(int signal) {
+    if (stop_signal) _exit(128 + signal);
+    stop_signal = signal;
+}
+
+static void on_save(int signal) {
+    (void)signal;
+    save_wanted = 1;
+}
+
+void la_signals_install(void) {
+    struct sigaction stop = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
+    struct sigaction save = {.sa_handler = on_save, .sa_flags = SA_RESTART};
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    sigaction(SIGUSR1, &save, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+int la_signal_stop(void) { return stop_signal; }
+
+int la_signal_save(void) {
+    int wanted = save_wanted;
+    save_wanted = 0;
+    return wanted;
+}

@@ -1,0 +1,17 @@
+/* system.h -- what a run asks of the machine: memory, time, signals. */
+#ifndef LA_SYSTEM_H
+#define LA_SYSTEM_H
+#include <stddef.h>
+#include <stdint.h>
+
+size_t la_memory_available(void); /* bytes: free memory or what the cgroup leaves; 0: unknown */
+size_t la_memory_resident(void);  /* bytes this process has in memory now; 0: unknown         */
+double la_seconds(void);          /* monotonic clock                                          */
+
+/* After la_signals_install: the first SIGINT or SIGTERM sets la_signal_stop() to its number, and a
+ * second one ends the process at once; SIGUSR1 makes la_signal_save() return 1 once.  SIGPIPE is
+ * ignored, so that a closed terminal or pipe does not end a training. */
+void la_signals_install(void);
+int  la_signal_stop(void);
+int  la_signal_save(void);
+#endif

@@ -1,0 +1,49 @@
+/* tool.c -- start and end of every program. */
+#include "train/tool.h"
+
+#include <string.h>
+
+#include "tensor/blas.h"
+#include "tensor/parallel.h"
+#include "tensor/vec.h"
+
+static int exit_code(la_status s) {
+    switch (s) {
+    case LA_OK: return 0;
+    case LA_ARG:
+    case LA_NAME:
+    case LA_SHAPE: return 2;
+    case LA_DATA: return 3;
+    case LA_FORMAT: return 4;
+    case LA_NUMERIC: return 5;
+    case LA_NOMEM: return 6;
+    case LA_STATE:
+    case LA_IO: break;
+    }
+    return 1;
+}
+
+int la_tool_start(la_config *c, la_tool tool, int argc, char **argv, int *code) {
+    la_config_init(c);
+    la_status s = la_config_parse(c, tool, argc, argv);
+    if (s != LA_OK) {
+        *code = la_tool_end(c, s);
+        if (*code == 2) fprintf(stderr, "%s --help shows how it is used\n", la_tool_name(tool));
+        return 0;
+    }
+    *code = 0;
+    if (c->help == LA_HELP_VERSION)
+        printf("lina %s, %s, vectors %s, %s\n", LA_VERSION, LA_REAL_BITS == 32 ? "float" : "double",
+               la_vec_table()->name, la_blas_name());
+    else if (c->help != LA_HELP_NONE)
+        la_config_help(stdout, tool, c->help);
+    if (c->help != LA_HELP_NONE) return 0;
+    if (la_blas_warning()) fprintf(stderr, "warning: %s\n", la_blas_warning());
+    la_threads_set(c->threads > 0 ? (int)c->threads : la_processors());
+    return 1;
+}
+
+int la_tool_end(const la_config *c, la_status s) {
+    if (s != LA_OK) fprintf(stderr, "%s: %s\n", la_tool_name(c->tool), la_error());
+    return exit_code(s);
+}

@@ -1,0 +1,97 @@
+/* gradcheck -- every gradient against finite differences, in double:  gradcheck, gradcheck elu1
+ *
+ * For each op and variant the worst case of max |analytic - numeric| / max |numeric|; exit code 1 if one
+ * is not below LIMIT.  --explain NAME prints the derivation, the cases and the graph. */
+#include <math.h>
+#include <string.h>
+
+#include "autograd/trial.h"
+#include "train/tool.h"
+
+static const double LIMIT = 1e-7;
+
+/* Variants also run with the text in two parts and the state handed over. */
+static la_status check_subject(const la_subject *s, int show, double *worst) {
+    *worst = 0;
+    for (const la_case *c = s->cases; c->name; c++)
+        for (int split = 0; split <= (s->variant && c->in[0].d[1] > 1); split++) {
+            double error;
+            LA_TRY(la_gradcheck(s, c, split, &error));
+            if (show) printf("  %-34s %-22s %.1e\n", c->name, split ? "in two parts" : "", error);
+            *worst = fmax(*worst, error);
+        }
+    return LA_OK;
+}
+
+/* The comment at the top of the file: formula, derivation, cost, paper. */
+static void print_derivation(const char *file) {
+    char  path[4096], line[512];
+    FILE *f = NULL;
+    static const char *const roots[] = {LA_SOURCE_DIR, LA_SHARE_DIR};
+    for (int i = 0; i < 2 && !f; i++) {
+        snprintf(path, sizeof path, "%s/%s", roots[i], file);
+        f = fopen(path, "r");
+    }
+    if (!f) {
+        printf("(the derivation stands at the top of %s, which is not here)\n", file);
+        return;
+    }
+    while (fgets(line, sizeof line, f)) {
+        fputs(line, stdout);
+        if (strstr(line, "*/")) break;
+    }
+    fclose(f);
+}
+
+static la_status explain(const char *name) {
+    la_subject s;
+    la_trial   r;
+    double     worst;
+    LA_TRY(la_subject_find(name, &s));
+    printf("%s\n  %s\n", s.name, s.formula);
+    if (s.paper) printf("  %s\n", s.paper);
+    putchar('\n');
+    print_derivation(s.file);
+    if (strcmp(s.file, s.op->file)) print_derivation(s.op->file);
+    printf("\ncases, and the error of their gradients\n");
+    LA_TRY(check_subject(&s, 1, &worst));
+    printf("\ngraph of the first case\n");
+    LA_TRY(la_trial_create(&r, &s, s.cases, &(la_trial_cfg){.seed = 7}));
+    la_tape_print(r.tape, stdout);
+    la_trial_destroy(&r);
+    return LA_OK;
+}
+
+static la_status check(const la_config *c, int *failed) {
+    int n = c->n_names ? c->n_names : la_subject_count();
+    printf("%-16s %-6s %-12s %s\n", "name", "cases", "worst error", "");
+    for (int i = 0; i < n; i++) {
+        la_subject s;
+        double     worst;
+        int        cases = 0;
+        if (c->n_names)
+            LA_TRY(la_subject_find(c->names[i], &s));
+        else
+            s = la_subject_at(i);
+        while (s.cases[cases].name) cases++;
+        LA_TRY(check_subject(&s, 0, &worst));
+        int ok = worst < LIMIT;
+        printf("%-16s %-6d %-12.1e %s\n", s.name, cases, worst, ok ? "pass" : "FAIL");
+        fflush(stdout);
+        *failed += !ok;
+    }
+    if (*failed)
+        printf("%d not below %.0e\n", *failed, LIMIT);
+    else
+        printf("all below %.0e\n", LIMIT);
+    return LA_OK;
+}
+
+int main(int argc, char **argv) {
+    la_config c;
+    int       code, failed = 0;
+    if (!la_tool_start(&c, LA_TOOL_GRADCHECK, argc, argv, &code)) return code;
+    code = la_tool_end(&c, *c.explain ? explain(c.explain) : check(&c, &failed));
+    la_config_free(&c);
+    return code ? code : failed > 0;
+}

@@ -1,0 +1,137 @@
+/* trainer.c -- the training step and the evaluation, over a recorded tape each. */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { EVAL_TOKENS = 4096 }; /* in one replay of the evaluator: its memory, not its result, depends on it */
+
+static int32_t *ints(int64_t n) { return malloc((size_t)n * sizeof(int32_t)); }
+
+static int32_t *row_positions(int64_t rows, int64_t seq) {
+    int32_t *p = ints(rows * seq);
+    for (int64_t i = 0; p && i < rows * seq; i++) p[i] = (int32_t)(i % seq);
+    return p;
+}
+
+/* Records the loss of (rows,seq) tokens. */
+static la_node *record(const la_lm *lm, la_tape *tape, int64_t rows, int64_t seq, const int32_t *tokens,
+                       const int32_t *labels, const int32_t *positions, const int32_t *past) {
+    la_shape    s = la_shape2(rows, seq);
+    la_lm_input in = {.tokens = la_integers(tape, "tokens", s, tokens),
+                      .positions = la_integers(tape, "positions", s, positions),
+                      .past = la_integers(tape, "past", la_shape1(1), past)};
+    return la_lm_loss(lm, tape, &in, la_integers(tape, "labels", s, labels));
+}
+
+static size_t model_bytes(const la_trainer *t) {
+    return la_params_len(t->lm->params) * sizeof(la_real) * (2 + (size_t)t->cfg.optim->n_slots);
+}
+
+static la_status create(la_trainer *t, const la_ids *text) {
+    const la_trainer_cfg *c = &t->cfg;
+    int64_t               T = c->lm.block_size, n = c->batch * T;
+    t->cfg.lm.max_bytes = c->max_bytes;
+    LA_TRY(la_lm_create(&t->lm, &c->lm, c->seed, 1));
+    if (c->max_bytes && model_bytes(t) > c->max_bytes)
+        return la_fail(LA_NOMEM, "the model needs %.1f MiB and %.1f MiB are free",
+                       (double)model_bytes(t) / 0x1p20, (double)c->max_bytes / 0x1p20);
+    LA_TRY(la_optim_create(&t->optim, c->optim, &c->optim_cfg, t->lm->params));
+    LA_TRY(la_loader_init(&t->loader, text, c->batch, T, c->seed));
+    t->tokens = ints(n);
+    t->labels = ints(n);
+    t->positions = row_positions(c->batch, T);
+    if (!t->tokens || !t->labels || !t->positions)
+        return la_fail(LA_NOMEM, "no memory for a batch of %lld tokens", (long long)n);
+    la_tape_cfg tape = {.grad = 1, .seed = c->seed, .max_bytes = c->max_bytes ? c->max_bytes - model_bytes(t) : 0};
+    LA_TRY(la_tape_create(&t->tape, &tape));
+    t->loss = record(t->lm, t->tape, c->batch, T, t->tokens, t->labels, t->positions, &t->past);
+    return la_tape_seal(t->tape, t->loss);
+}
+
+la_status la_trainer_create(la_trainer *t, const la_trainer_cfg *cfg, const la_ids *text) {
+    *t = (la_trainer){.cfg = *cfg};
+    la_status s = create(t, text);
+    if (s != LA_OK) la_trainer_destroy(t);
+    return s;
+}
+
+void la_trainer_destroy(la_trainer *t) {
+    la_tape_destroy(t->tape);
+    la_optim_destroy(&t->optim);
+    la_lm_destroy(t->lm);
+    free(t->tokens);
+    free(t->labels);
+    free(t->positions);
+    *t = (la_trainer){0};
+}
+
+size_t la_trainer_bytes(const la_trainer *t) { return model_bytes(t) + la_tape_bytes(t->tape); }
+
+la_status la_trainer_step(la_trainer *t, int64_t step, la_step *out) {
+    const la_trainer_cfg *c = &t->cfg;
+    double                loss = 0;
+    for (int64_t micro = 0; micro < c->grad_accum; micro++) {
+        uint64_t draw = (uint64_t)(step * c->grad_accum + micro); /* numbers the batches of a run */
+        la_loader_fill(&t->loader, c->same_batch ? (uint64_t)micro : draw, t->tokens, t->labels);
+        la_tape_set_step(t->tape, draw);
+        LA_TRY(la_tape_forward(t->tape));
+        loss += (double)*t->loss->x / (double)c->grad_accum;
+        if (!isfinite(loss)) break;
+        LA_TRY(la_tape_backward(t->tape, 1.0 / (double)c->grad_accum));
+    }
+    double norm = isfinite(loss) ? la_clip_grad(t->lm->params, c->grad_clip) : NAN;
+    if (!isfinite(norm)) {
+        LA_TRY(la_tape_find_nonfinite(t->tape)); /* says which tensor */
+        return la_fail(LA_NUMERIC, "the %s is not finite", isfinite(loss) ? "gradient norm" : "loss");
+    }
+    *out = (la_step){loss, norm, la_schedule_lr(&c->schedule, step)};
+    la_optim_step(&t->optim, out->lr);
+    return LA_OK;
+}
+
+static la_status create_evaluator(la_evaluator *e, const la_lm *lm, size_t max_bytes) {
+    e->seq = lm->cfg.block_size;
+    e->rows = EVAL_TOKENS / e->seq > 0 ? EVAL_TOKENS / e->seq : 1;
+    e->tokens = ints(e->rows * e->seq);
+    e->labels = ints(e->rows * e->seq);
+    e->positions = row_positions(e->rows, e->seq);
+    if (!e->tokens || !e->labels || !e->positions)
+        return la_fail(LA_NOMEM, "no memory for an evaluation of %lld tokens", (long long)(e->rows * e->seq));
+    LA_TRY(la_tape_create(&e->tape, &(la_tape_cfg){.max_bytes = max_bytes}));
+    e->loss = record(lm, e->tape, e->rows, e->seq, e->tokens, e->labels, e->positions, &e->past);
+    la_keep(e->loss);
+    return la_tape_seal(e->tape, NULL);
+}
+
+la_status la_evaluator_create(la_evaluator *e, const la_lm *lm, size_t max_bytes) {
+    *e = (la_evaluator){0};
+    la_status s = create_evaluator(e, lm, max_bytes);
+    if (s != LA_OK) la_evaluator_destroy(e);
+    return s;
+}
+
+void la_evaluator_destroy(la_evaluator *e) {
+    la_tape_destroy(e->tape);
+    free(e->tokens);
+    free(e->labels);
+    free(e->positions);
+    *e = (la_evaluator){0};
+}
+
+la_status la_evaluate(la_evaluator *e, const la_ids *text, int64_t most, int (*stop)(void), double *loss) {
+    int64_t windows = la_eval_windows(text->n, e->seq), replays = (windows + e->rows - 1) / e->rows;
+    int64_t used = most > 0 && most < replays ? most : replays, seen = 0;
+    double  sum = 0;
+    for (int64_t i = 0; i < used; i++) {
+        if (stop && stop()) return la_fail(LA_STATE, "the evaluation was interrupted");
+        int64_t first = i * replays / used * e->rows;
+        int64_t full = windows - first < e->rows ? windows - first : e->rows;
+        la_eval_fill(text, e->seq, first, e->rows, e->tokens, e->labels);
+        LA_TRY(la_tape_forward(e->tape));
+        sum += (double)*e->loss->x * (double)full; /* every window has seq labels */
+        seen += full;
+    }
+    *loss = seen ? sum / (double)seen : NAN;
+    return LA_OK;
+}

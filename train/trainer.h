@@ -1,0 +1,58 @@
+/* trainer.h -- a model in training: one step, and an evaluation.
+ *
+ * It knows nothing of files, screens or options; run.c is built on it. */
+#ifndef LA_TRAINER_H
+#define LA_TRAINER_H
+#include "data/loader.h"
+#include "layers/layers.h"
+#include "optim/optim.h"
+
+typedef struct la_trainer_cfg {
+    la_lm_cfg           lm;
+    int64_t             batch, grad_accum;
+    uint64_t            seed;
+    double              grad_clip; /* 0: off */
+    const la_optim_def *optim;
+    la_optim_cfg        optim_cfg;
+    la_schedule         schedule;
+    size_t              max_bytes;  /* model, optimiser and step together; 0: no limit   */
+    int                 same_batch; /* each step sees the first batch: overfitting on purpose */
+} la_trainer_cfg;
+
+typedef struct la_trainer {
+    la_trainer_cfg cfg;
+    la_lm         *lm;
+    la_optim       optim;
+    la_loader      loader;
+    la_tape       *tape;
+    la_node       *loss;
+    int32_t       *tokens, *labels, *positions, past; /* (B,T) each                     */
+} la_trainer;
+
+typedef struct la_step {
+    double loss, norm, lr; /* mean over the step's tokens; gradient norm before clipping */
+} la_step;
+
+/* text: more than block_size tokens.  LA_NOMEM: would not fit into max_bytes. */
+la_status la_trainer_create(la_trainer *t, const la_trainer_cfg *cfg, const la_ids *text);
+void      la_trainer_destroy(la_trainer *t);
+size_t    la_trainer_bytes(const la_trainer *t); /* weights, gradients, moments, step     */
+
+/* Step number `step` (from 0): batch = f(seed, step), then an update.  LA_NUMERIC, with the first bad
+ * tensor and nothing updated, if the loss or the gradient norm is not finite. */
+la_status la_trainer_step(la_trainer *t, int64_t step, la_step *out);
+
+/* --- evaluation: mean loss over windows of block_size, independent of the batch size --- */
+typedef struct la_evaluator {
+    la_tape *tape;
+    la_node *loss;
+    int64_t  rows, seq; /* windows in a replay; a fixed number of tokens                */
+    int32_t *tokens, *labels, *positions, past;
+} la_evaluator;
+
+la_status la_evaluator_create(la_evaluator *e, const la_lm *lm, size_t max_bytes);
+void      la_evaluator_destroy(la_evaluator *e);
+/* most: replays at most, spread evenly over the text; 0: the whole text.  stop() is asked between
+ * replays; if it says yes, LA_STATE is returned. */
+la_status la_evaluate(la_evaluator *e, const la_ids *text, int64_t most, int (*stop)(void), double *loss);
+#endif
