@@ -6,6 +6,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <hdf5.h>
 #include <math.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -529,6 +531,92 @@ START_TEST(a_full_disk_leaves_the_previous_file) {
 }
 END_TEST
 
+/* Of the system's calls that stand before libc's here (below), number k fails, for each k. */
+static int fail_at = -1, calls; /* -1: none does                            */
+static int slow_writes;         /* each is short, and half are interrupted  */
+
+static int fails_now(void) {
+    if (fail_at < 0 || calls++ != fail_at) return 0;
+    errno = EIO;
+    return 1;
+}
+
+int posix_fallocate(int fd, off_t at, off_t n) {
+    if (fails_now()) return ENOSPC;
+    return syscall(SYS_fallocate, fd, 0, at, n) == 0 ? 0 : errno;
+}
+
+ssize_t write(int fd, const void *b, size_t n) {
+    static int turn;
+    if (fails_now()) return -1;
+    if (slow_writes && turn++ % 2) {
+        errno = EINTR;
+        return -1;
+    }
+    return syscall(SYS_write, fd, b, slow_writes && n > 1000 ? 1000 : n);
+}
+
+int fsync(int fd) { return fails_now() ? -1 : (int)syscall(SYS_fsync, fd); }
+
+int close(int fd) {
+    int bad = fails_now();
+    syscall(SYS_close, fd);
+    return bad ? (errno = EIO, -1) : 0;
+}
+
+int rename(const char *from, const char *to) {
+    return fails_now() ? -1 : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+START_TEST(whichever_system_call_fails_there_is_a_whole_file) {
+    la_params *p = usual(), *q = usual();
+    size_t     n;
+    int        k, intact = 0;
+    save_usual(path);
+    unsigned char *b = read_file(path, &n);
+    fill(p, la_params_x(p), 8);
+    for (k = 0;; k++) {
+        fail_at = k, calls = 0;
+        la_status s = save_to(path, p);
+        int       done = calls <= k;
+        fail_at = -1;
+        if (done || (s == LA_OK && k > 4)) { /* closing the folder may fail */
+            works(s);
+            if (done) break;
+            continue;
+        }
+        ck_assert_int_eq(s, LA_IO);
+        ck_assert_int_eq(files(0), 1);
+        says("last.h5");
+        if (strstr(la_error(), "intact")) {
+            ck_assert(same_file(path, b, n));
+            intact++;
+        } else {
+            works(load_into(path, q));
+            ck_assert(la_params_x(q)[0] == 8);
+        }
+    }
+    ck_assert_int_eq(intact, 5); /* reserve, write, sync, close, rename */
+    ck_assert_int_ge(k, 6);
+    free(b);
+    la_params_destroy(p);
+    la_params_destroy(q);
+}
+END_TEST
+
+START_TEST(short_and_interrupted_writes_make_the_same_file) {
+    size_t n;
+    save_usual(path);
+    unsigned char *b = read_file(path, &n);
+    slow_writes = 1;
+    save_usual(other);
+    slow_writes = 0;
+    ck_assert_uint_gt(n, 2000);
+    ck_assert(same_file(other, b, n));
+    free(b);
+}
+END_TEST
+
 static void save_for_ever(la_params *p) {
     la_tokenizer *k = byte_tokenizer();
     for (int i = 1;; i++) {
@@ -730,6 +818,37 @@ START_TEST(links_and_arrays_that_lead_elsewhere_are_refused) {
 }
 END_TEST
 
+/* Stands before HDF5's own, which only the reader's child calls: a crash at will. */
+static int crash_by; /* signal; -1: exit; 0: none */
+
+herr_t H5PLset_loading_state(unsigned int mask) {
+    (void)mask;
+    if (crash_by < 0) _exit(3);
+    if (crash_by) raise(crash_by);
+    return 0;
+}
+
+START_TEST(a_reader_that_crashes_crashes_alone) {
+    static const struct {
+        int         by;
+        const char *says;
+    } cases[] = {{SIGSEGV, "ended the reader by signal 11"},
+                 {SIGABRT, "ended the reader by signal 6"},
+                 {SIGXCPU, "after 60 seconds"},
+                 {SIGKILL, "after 60 seconds"},
+                 {-1, "exit code 3"}};
+    H5Fclose(foreign_usual(NULL, H5T_NATIVE_FLOAT));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        crash_by = cases[i].by;
+        import_fails(cases[i].says);
+    }
+    crash_by = 0;
+    la_params *p = usual();
+    works(la_weights_import(other, p));
+    la_params_destroy(p);
+}
+END_TEST
+
 START_TEST(garbage_is_refused_and_mutants_do_not_harm_the_parent) {
     unsigned char junk[4096];
     for (size_t i = 0; i < sizeof junk; i++)
@@ -782,11 +901,14 @@ int main(void) {
     tcase_add_test(c, impossible_places_are_named_and_nothing_is_left);
     tcase_add_test(c, a_stale_temporary_is_no_obstacle_and_links_stay_links);
     tcase_add_test(c, a_full_disk_leaves_the_previous_file);
+    tcase_add_test(c, whichever_system_call_fails_there_is_a_whole_file);
+    tcase_add_test(c, short_and_interrupted_writes_make_the_same_file);
     tcase_add_test(c, after_kill_9_there_is_a_whole_file);
     tcase_add_test(c, float_and_double_are_imported_from_root_and_params);
     tcase_add_test(c, our_own_checkpoint_can_be_imported_too);
     tcase_add_test(c, imports_that_do_not_fit_are_refused);
     tcase_add_test(c, links_and_arrays_that_lead_elsewhere_are_refused);
+    tcase_add_test(c, a_reader_that_crashes_crashes_alone);
     tcase_add_test(c, garbage_is_refused_and_mutants_do_not_harm_the_parent);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);

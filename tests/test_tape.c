@@ -9,7 +9,8 @@
 #include "autograd/params.h"
 #include "tensor/arena.h"
 
-/* --- every allocation of the process passes here and is counted --- */
+/* --- every allocation of the process passes here, and those of our own code are counted ---
+ * Not those of libraries: OpenBLAS takes the scratch of some small products from malloc. */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { COUNTING = 0 }; /* the sanitizer has hooks of its own */
@@ -26,8 +27,14 @@ static void *next(const char *name) {
     return p;
 }
 
+extern const char __executable_start, etext; /* by the linker: where this program's code is */
+
+static void tally(const char *caller) {
+    if (caller >= &__executable_start && caller < &etext) __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
+}
+
 #define FORWARD(type, name, parameters, ...)                                                       \
-    __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);                                         \
+    tally(__builtin_return_address(0));                                                            \
     static type(*real) parameters;                                                                 \
     if (!real) *(void **)&real = next(#name);                                                      \
     return real(__VA_ARGS__)
@@ -49,7 +56,7 @@ void *calloc(size_t count, size_t n) {
         return p;
     }
     static void *(*real)(size_t, size_t);
-    __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
+    tally(__builtin_return_address(0));
     if (!real) {
         inside = 1;
         *(void **)&real = next("calloc");

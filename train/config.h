@@ -58,8 +58,7 @@ typedef struct la_config {
 #define LA_C_INT int64_t
 #define LA_C_REAL double
 #define LA_C_FLAG bool
-#define LA_C_TEXT                                                                                  \
-    const char * /* texts are never NULL: "" if not given; they belong to the config */
+#define LA_C_TEXT const char * /* never NULL: "" if not given; belongs to the config */
 #define LA_C_FILE const char *
 #define LA_C_SPEC const char *
 #define LA_C_CHOICE const char * /* as spelled in the table of choices */
@@ -78,10 +77,10 @@ typedef struct la_config {
 void la_config_init(la_config *c);
 void la_config_free(la_config *c);
 
-/* Reads a command line (argv[0] is skipped), then --config and --preset, then la_config_check. With
- * --resume or --init-from the model is not known yet: la_config_take, or else la_config_check, must
- * follow. LA_NAME, LA_ARG: usage errors; LA_IO: the config file cannot be read.  argv must outlive
- * c. */
+/* Reads a command line (argv[0] is skipped), then --config and --preset, then la_config_check.
+ * With --resume or --init-from the model is not known yet: la_config_take, or else la_config_check,
+ * must follow.  LA_NAME, LA_ARG: usage errors; LA_IO: the config file cannot be read.
+ * argv must outlive c. */
 la_status la_config_parse(la_config *c, la_tool tool, int argc, char **argv);
 
 /* Whether values fit each other, as far as that is known without the data. */
@@ -90,8 +89,7 @@ la_status la_config_check(const la_config *c);
 bool la_config_given(const la_config *c, int option); /* la_config_given(&c, LA_OPT_n_layer) */
 
 /* --- text: lines `key = value` --- */
-/* The stored options.  Reading the text back gives each value exactly, in any locale.  free() it.
- */
+/* The stored options; free() it.  Reading it back gives each value exactly, in any locale. */
 la_status la_config_text(const la_config *c, la_tool tool, char **text);
 /* Reads the text of a checkpoint.  where: its name, for messages "where:3: ...". */
 la_status la_config_from_text(la_config *c, const char *text, const char *where);
@@ -100,10 +98,10 @@ la_status la_config_from_text(la_config *c, const char *text, const char *where)
 /* Called for each option that is given with another value than the checkpoint's. */
 typedef void la_config_change_fn(void *ctx, const char *name, const char *was, const char *now);
 
-/* Completes c, read from a command line with --resume (least = LA_BIND_FREE) or --init-from (least
- * = LA_BIND_MODEL), by what the checkpoint has stored: options of at least that la_binding which
- * were not given. LA_ARG: one was given that must not change, or la_config_check refuses the whole.
- * changed may be NULL. */
+/* Completes c, read from a command line with --resume (least = LA_BIND_FREE) or --init-from
+ * (LA_BIND_MODEL), by what the checkpoint has stored: options of at least that la_binding which
+ * were not given.  LA_ARG: one was given that must not change, or la_config_check refuses the
+ * whole. changed may be NULL. */
 la_status la_config_take(la_config *c, const la_config *stored, la_binding least,
                          la_config_change_fn *changed, void *ctx);
 /* Stored options that differ, whoever gave them. */
@@ -133,8 +131,7 @@ extern const la_option la_options[LA_N_OPTIONS]; /* la_options[LA_OPT_n_layer] *
 enum { LA_NUMBER_TEXT = 32 };
 /* The shortest text that reads back as x, with a decimal point in any locale.  Returns buf. */
 const char *la_number_text(double x, char buf[LA_NUMBER_TEXT]);
-/* A value as text: numbers as digits, flags on/off, texts as they are.  buf is used for numbers
- * only. */
+/* A value as text: numbers, on/off, or the text as it is.  buf is used for numbers only. */
 const char *la_config_value(const la_config *c, int option, char buf[LA_NUMBER_TEXT]);
 
 /* SHORT, ALL, MAN, BASH, LIST_ATTN; prints nothing for the others. */

@@ -17,11 +17,10 @@ static const char *const about[3] = {"trains a small language model",
                                      "writes text with a trained model",
                                      "compares derivatives with finite differences"};
 static const char *const usage[3] = {"[OPTION...]", "[OPTION...]", "[OPTION...] [NAME...]"};
-static const char *const exit_codes[3] = {"0 ok, 1 runtime or I/O, 2 usage, 3 data, 4 checkpoint, "
-                                          "5 not finite, 6 would not fit in memory, "
-                                          "130 or 143 saved after a signal",
-                                          "0 ok, 1 runtime or I/O, 2 usage, 3 data, 4 checkpoint, "
-                                          "5 not finite, 6 would not fit in memory",
+#define RUN_CODES                                                                                  \
+    "0 ok, 1 runtime or I/O, 2 usage, 3 data, 4 checkpoint, 5 not finite, 6 would not fit in "     \
+    "memory"
+static const char *const exit_codes[3] = {RUN_CODES ", 130 or 143 saved after a signal", RUN_CODES,
                                           "0 all pass, 1 some do not, 2 usage"};
 
 static int index_of(la_tool t) { return t == LA_TOOL_TRAIN ? 0 : t == LA_TOOL_GENERATE ? 1 : 2; }

@@ -50,7 +50,10 @@ static la_status take_config(run *r, const char *path, la_binding least) {
     la_config stored;
     la_config_init(&stored);
     la_status s = la_config_from_text(&stored, la_checkpoint_record(r->saved)->config, path);
-    if (s == LA_OK) s = la_config_take(r->c, &stored, least, r->resumes && !r->c->quiet ? print_change : NULL, NULL);
+    if (s != LA_OK)
+        s = la_fail(LA_FORMAT, "%s", la_error());
+    else
+        s = la_config_take(r->c, &stored, least, r->resumes && !r->c->quiet ? print_change : NULL, NULL);
     la_config_free(&stored);
     return s;
 }
@@ -73,13 +76,14 @@ static la_status open_saved(run *r) {
     else if (*c->init_from && la_checkpoint_is_ours(c->init_from)) {
         s = la_checkpoint_open(&r->saved, c->init_from);
         if (s == LA_IO) s = la_fail(LA_FORMAT, "%s", la_error());
-        path = strdup(c->init_from);
+        if (s == LA_OK && !(path = strdup(c->init_from))) s = la_fail(LA_NOMEM, "no memory for a name");
     } else if (*c->init_from && !c->trust_file)
         s = la_fail(LA_FORMAT,
                     "%s cannot be read, or was not written by this program and carries no hash: if it is an HDF5 file "
                     "of weights from a source you trust, add --trust-file",
                     c->init_from);
-    if (s == LA_OK && r->saved) s = take_config(r, path ? path : "checkpoint", r->resumes ? LA_BIND_FREE : LA_BIND_MODEL);
+    if (s == LA_OK && r->saved) s = take_config(r, path, r->resumes ? LA_BIND_FREE : LA_BIND_MODEL);
+    if (s == LA_OK && !r->saved) s = la_config_check(c);
     if (s == LA_OK && r->resumes && !c->quiet) printf("resuming from %s\n", path);
     free(path);
     if (s == LA_OK && r->resumes && !strcmp(c->data, "-") && !c->eval_only)

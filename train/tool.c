@@ -39,7 +39,7 @@ int la_tool_start(la_config *c, la_tool tool, int argc, char **argv, int *code) 
         la_config_help(stdout, tool, c->help);
     if (c->help != LA_HELP_NONE) return 0;
     if (la_blas_warning()) fprintf(stderr, "warning: %s\n", la_blas_warning());
-    la_threads_set(c->threads > 0 ? (int)c->threads : la_processors());
+    if (c->threads > 0) la_threads_set((int)c->threads); /* else OMP_NUM_THREADS, or all */
     return 1;
 }
 

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Does the suite notice?  Plants faults of one line each, one by one, in a copy of the project, and runs
+# the C tests until one fails.  A fault that none notices is printed as MISSED, and the exit code is 1.
+#
+#   tests/faults.sh [NUMBER ...]        all, or those: about ten minutes on two cores
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+copy=$(mktemp -d "${TMPDIR:-/tmp}/lina-faults.XXXXXX")
+trap 'rm -rf "$copy"' EXIT
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+
+# what | file | the line as it is (a part that stands there once) | what it becomes
+faults=(
+  "eps dropped from the normaliser|autograd/ops/causal_linear.c|N[s.E] + R(s.eps);|N[s.E];"
+  "sign of the normaliser's gradient|autograd/ops/causal_linear.c|U[s.E] = -la_vec|U[s.E] = la_vec"
+  "dP' A dropped from dB|autograd/ops/causal_linear.c|la_gemm_tn(LA_ADD, C, s.m, C, w.dP|la_gemm_tn(LA_ADD, C, s.m, 1, w.dP"
+  "mask drops the diagonal|autograd/ops/causal_linear.c|for (int64_t j = i + 1; j < C|for (int64_t j = i; j < C"
+  "mask lets one future token in|autograd/ops/causal_linear.c|for (int64_t j = i + 1; j < C|for (int64_t j = i + 2; j < C"
+  "R of later chunks lost|autograd/ops/causal_linear.c|la_gemm_tn(LA_ADD, s.m, s.e, C, w.A|la_gemm_tn(LA_SET, s.m, s.e, C, w.A"
+  "dv = instead of +=|autograd/ops/causal_linear.c|* a.ldv + j] += w.dV|* a.ldv + j] = w.dV"
+  "elu1: slope 1 everywhere|autograd/attention/elu1.c|> 0 ? 1 : y[i * D + j])|> 0 ? 1 : 1)"
+  "elu1: linear from 1 only|autograd/attention/elu1.c|+= x[i * ldx + j] > 0|+= x[i * ldx + j] > 1"
+  "cosine: projection dropped from dx|autograd/attention/cosine.c|(dy[1 + j] - y[1 + j] * along)|(dy[1 + j])"
+  "cosine: eps not squared|autograd/attention/cosine.c|R(eps) * R(eps)|R(eps)"
+  "softmax: scale 1/D|autograd/attention/softmax.c|s.scale = 1 / sqrt(R(s.D))|s.scale = 1 / R(s.D)"
+  "softmax: sees the next token|autograd/attention/softmax.c|s.past + i - j + 1;|s.past + i - j + 2;"
+  "softmax: running sum not rescaled|autograd/attention/softmax.c|*l *= shrink;|"
+  "softmax: d forgotten in dS|autograd/attention/softmax.c|(dS[c] - d)|(dS[c])"
+  "softmax: the cache's length ignored|autograd/attention/softmax.c|s.past = n->in[4]->ids[0];|s.past = 0;"
+  "double-softmax: rho dropped from dk|autograd/attention/double_softmax.c|(w->dB[i * s.D + f] - w->rho[f])|(w->dB[i * s.D + f])"
+  "double-softmax: z not advanced|autograd/attention/double_softmax.c|w->z[f] = w->c[f] + log(Z[f]);|w->z[f] = w->c[f];"
+  "double-softmax: pivot from the chunk's last key|autograd/attention/double_softmax.c|logaddexp(w->z[f], a.k[t * a.ldk + f])|logaddexp(w->z[f], a.k[(end - 1) * a.ldk + f])"
+  "double-softmax: a run never ends early|autograd/attention/double_softmax.c|<= SPREAD)) return i - t;|<= SPREAD)) continue;"
+  "layernorm: mean(e) dropped|autograd/ops/layernorm.c|(gain[c] * dy[c] - mean_e -|(gain[c] * dy[c] -"
+  "layernorm: eps forgotten|autograd/ops/layernorm.c|sqrt(v / R(C) + eps)|sqrt(v / R(C))"
+  "gelu: x phi(x) forgotten|tensor/vec_kernels.c|(Phi + x[i] * phi)|(Phi + 0 * phi)"
+  "linear: dW = instead of +=|autograd/ops/linear.c|la_gemm_tn(LA_ADD, c.to - c.from|la_gemm_tn(LA_SET, c.to - c.from"
+  "linear: db = instead of +=|autograd/ops/linear.c|db[o] += dy[i * s.O + o];|db[o] = dy[i * s.O + o];"
+  "embedding: repeated ids overwrite|autograd/ops/embedding.c|row[j] += dy[j];|row[j] = dy[j];"
+  "cross_entropy: ignored labels counted|autograd/ops/cross_entropy.c|count += label[i] >= 0;|count += 1;"
+  "rope: backward turns the same way|autograd/ops/rope.c|rotate(n, run->block, -1,|rotate(n, run->block, 1,"
+  "dropout: the same mask each step|autograd/ops/dropout.c|run->step * quads + |"
+  "heads mixed|autograd/kernel.h|* n->ld + h * n->shape.d[3];|* n->ld;"
+  "gradients not cleared|autograd/replay.c|memset(f->zero[k]->g, 0,|memset(f->zero[k]->g, 0, 0 *"
+  "values freed before backward reads them|autograd/seal.c|n->op->reads & LA_READS_IN(j))|n->op->reads & LA_READS_OUT(j))"
+  "adamw: second correction by beta1|optim/adamw.c|pow(c->beta2, (double)t)|pow(c->beta1, (double)t)"
+  "decay on vectors too|autograd/params.c|shape.n >= 2;|shape.n >= 1;"
+  "warm-up starts at 0|optim/optim.c|(double)(step + 1) /|(double)step /"
+  "k reads q's columns|layers/attention.c|la_heads(t, qkv, i * l->dim,|la_heads(t, qkv, i / 2 * l->dim,"
+  "targets not shifted|data/loader.c|start + 1|start"
+  "a coefficient of exp|tensor/vec_kernels.c|4.16666667e-2f|4.16766667e-2f"
+)
+
+cp -r "$root"/{tensor,autograd,layers,optim,data,train,tests,CMakeLists.txt} "$copy"
+cd "$copy"
+cmake -S . -B build -DCMAKE_BUILD_TYPE=Release >/dev/null
+cmake --build build -j "$(nproc)" >/dev/null
+read -ra tests <<<"test_tensor test_ops64 test_attention64 test_tape test_optim64 test_lm64 test_attention test_ops test_data"
+for t in "${tests[@]}"; do
+  build/bin/"$t" >/dev/null || { echo "$t fails without any fault"; exit 1; }
+done
+
+missed=0
+caught=0
+for i in "${!faults[@]}"; do
+  number=$((i + 1))
+  if [ $# -gt 0 ] && ! printf '%s\n' "$@" | grep -qx "$number"; then continue; fi
+  IFS='|' read -r what file was becomes <<<"${faults[$i]}"
+  text=$(<"$file")
+  if [ "${text/"$was"/}" = "$text" ]; then
+    echo "$number. $what: the line is not in $file any more; mend the table in tests/faults.sh"
+    exit 1
+  fi
+  cp -p "$file" "$file.good"
+  printf '%s\n' "${text/"$was"/"$becomes"}" >"$file"
+  result=MISSED
+  if ! cmake --build build -j "$(nproc)" >build.log 2>&1; then
+    result="does not compile"
+  else
+    for t in "${tests[@]}"; do
+      if ! timeout 300 build/bin/"$t" >/dev/null 2>&1; then
+        result="caught by $t"
+        break
+      fi
+    done
+  fi
+  mv "$file.good" "$file"
+  touch "$file"
+  printf '%2d. %-52s %s\n' "$number" "$what" "$result"
+  case $result in caught*) caught=$((caught + 1)) ;; *) missed=$((missed + 1)) ;; esac
+done
+echo "$caught faults caught, $missed not"
+[ "$missed" -eq 0 ]

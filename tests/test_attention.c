@@ -1,0 +1,734 @@
+/* test_attention.c -- the invariants of every causal variant, whatever its algorithm.
+ *
+ * Each test runs for each variant of attn.def that has an op, at chunks of 4, 16 and the
+ * variant's own choice, on texts around the chunk: 1, 2, C-1, C, C+1 and 2C+3 tokens. */
+#include "testing.h"
+
+#include "autograd/attention/attention.h"
+#include "autograd/ops.h"
+
+enum { B = 2, H = 2, D = 5, E = 3, OWN_CHUNK = 64, LONGEST = 2 * OWN_CHUNK + 3, CHUNKS = 3, TEXTS = 6 };
+
+static const int64_t chunks[CHUNKS] = {4, 16, 0};
+
+static const la_attn *variant(int i) { /* of those with an op; NULL after the last */
+    for (int j = 0; la_attns[j]; j++)
+        if (la_attns[j]->op && i-- == 0) return la_attns[j];
+    return NULL;
+}
+
+typedef struct setting {
+    la_attn_cfg cfg;
+    int64_t     C, T[TEXTS];
+    char        name[96];
+} setting;
+
+static setting setting_at(int i, double eps) {
+    setting s = {.cfg = {.variant = variant(i / CHUNKS), .eps = eps, .chunk = chunks[i % CHUNKS]}};
+    s.C = s.cfg.chunk ? s.cfg.chunk : OWN_CHUNK;
+    const int64_t T[TEXTS] = {1, 2, s.C - 1, s.C, s.C + 1, 2 * s.C + 3};
+    memcpy(s.T, T, sizeof T);
+    snprintf(s.name, sizeof s.name, "%s, chunk %lld, eps %g", s.cfg.variant->name, (long long)s.cfg.chunk, eps);
+    return s;
+}
+
+/* One text on a tape of its own; the loss is <o, random> and <state out, random>. */
+typedef struct text {
+    la_tape *t;
+    la_node *q, *k, *v, *state, *o, *state_out;
+    int64_t  T, len_k, len_v, len_state;
+    int32_t  past;
+} text;
+
+typedef struct want {
+    int     grad, state;
+    int64_t capacity, b, h, d, e; /* 0: the usual B, H, D, E */
+} want;
+
+static la_node *cotangent(la_tape *t, la_node *loss, la_node *x, la_node **c) {
+    *c = la_input(t, "cotangent", x->shape, 0);
+    la_node *s = la_inner(t, x, *c);
+    return loss ? la_add(t, loss, s) : s;
+}
+
+static void make(text *x, const la_attn_cfg *cfg, int64_t T, want w) {
+    int64_t  b = w.b ? w.b : B, h = w.h ? w.h : H, d = w.d ? w.d : D, e = w.e ? w.e : E;
+    la_node *past = NULL, *c[2] = {0}, *loss = NULL;
+    *x = (text){.T = T, .len_k = b * T * h * d, .len_v = b * T * h * e};
+    OK(la_tape_create(&x->t, &(la_tape_cfg){.grad = w.grad}));
+    x->q = la_input(x->t, "q", la_shape4(b, T, h, d), 1);
+    x->k = la_input(x->t, "k", la_shape4(b, T, h, d), 1);
+    x->v = la_input(x->t, "v", la_shape4(b, T, h, e), 1);
+    int64_t len = la_attn_state_len(cfg->variant, d, e, w.capacity);
+    if (w.state) {
+        x->len_state = b * h * len;
+        x->state = la_input(x->t, "state", la_shape3(b, h, len), 1);
+        past = la_integers(x->t, "past", la_shape1(1), &x->past);
+    }
+    x->o = la_keep(la_attention(x->t, cfg, x->q, x->k, x->v, x->state, past, &x->state_out));
+    if (w.grad) loss = cotangent(x->t, NULL, x->o, c);
+    if (w.grad && w.state) loss = cotangent(x->t, loss, la_keep(x->state_out), c + 1);
+    OK(la_tape_seal(x->t, loss));
+    for (int i = 0; i < 2 && c[i]; i++) fill_uniform(la_len(c[i]->shape), 1, 90 + (uint32_t)i, c[i]->x);
+    fill_normal(x->len_k, 1, 1, x->q->x);
+    fill_normal(x->len_k, 1, 2, x->k->x);
+    fill_normal(x->len_v, 1, 3, x->v->x);
+    if (w.state) la_attn_state_start(cfg->variant, b * h, d, e, len, x->state->x);
+}
+
+static void run(text *x) {
+    OK(la_tape_forward(x->t));
+    if (x->q->g) OK(la_tape_backward(x->t, 1));
+}
+
+static la_real *row(const la_node *n, int64_t b, int64_t t, int64_t h) {
+    return n->x + ((b * n->shape.d[1] + t) * n->shape.d[2] + h) * n->shape.d[3];
+}
+
+static void each_row_is(const text *x, const setting *s, const char *what, const la_real *expected, double tolerance) {
+    int64_t width = x->o->shape.d[3];
+    for (int64_t i = 0; i < x->len_v; i++) {
+        double d = fabs((double)x->o->x[i] - (double)expected[i]);
+        if (!(d <= tolerance))
+            ck_abort_msg("%s, T %lld: %s: row %lld, column %lld is %.9g, not %.9g", s->name, (long long)x->T, what,
+                         (long long)(i / width), (long long)(i % width), (double)x->o->x[i], (double)expected[i]);
+    }
+}
+
+static void close_to(const setting *s, const char *what, int64_t n, const la_real *a, const la_real *b, double tolerance) {
+    double top = largest(n, b), d = gap(n, a, b);
+    ck_assert_msg(d <= tolerance * top, "%s: %s differs by %g, largest %g", s->name, what, d, top);
+}
+
+static void same_bits(const setting *s, const char *what, int64_t n, const la_real *a, const la_real *b) {
+    int64_t at = differ(n, a, b);
+    ck_assert_msg(at < 0, "%s: %s differs at %lld: %.9g and %.9g", s->name, what, (long long)at, (double)a[at < 0 ? 0 : at],
+                  (double)b[at < 0 ? 0 : at]);
+}
+
+static const double CLOSE = BY_PRECISION(2e-5, 1e-11);
+
+/* --- what weights that add to 1 give; eps = 0, so that they do --- */
+
+START_TEST(values_of_one_give_one) {
+    setting s = setting_at(_i, 0);
+    for (int j = 0; j < TEXTS; j++) {
+        text x;
+        make(&x, &s.cfg, s.T[j], (want){0});
+        for (int64_t i = 0; i < x.len_v; i++) x.v->x[i] = 1;
+        run(&x);
+        each_row_is(&x, &s, "V = 1", x.v->x, CLOSE);
+        la_tape_destroy(x.t);
+    }
+}
+END_TEST
+
+START_TEST(the_first_output_is_the_first_value) {
+    setting s = setting_at(_i, 0);
+    for (int j = 0; j < TEXTS; j++) {
+        text x;
+        make(&x, &s.cfg, s.T[j], (want){0});
+        run(&x);
+        for (int64_t b = 0; b < B; b++)
+            for (int64_t h = 0; h < H; h++) close_to(&s, "o_0 against v_0", E, row(x.o, b, 0, h), row(x.v, b, 0, h), CLOSE);
+        la_tape_destroy(x.t);
+    }
+}
+END_TEST
+
+START_TEST(a_constant_value_comes_out_as_it_is) {
+    setting s = setting_at(_i, 0);
+    for (int j = 0; j < TEXTS; j++) {
+        text x;
+        make(&x, &s.cfg, s.T[j], (want){0});
+        for (int64_t i = 0; i < x.len_v; i++) x.v->x[i] = R(0.3 + (double)(i % E) - (double)(i % (H * E)) / 7);
+        run(&x);
+        each_row_is(&x, &s, "constant v", x.v->x, 3 * CLOSE);
+        la_tape_destroy(x.t);
+    }
+}
+END_TEST
+
+START_TEST(equal_keys_give_the_running_mean) {
+    setting s = setting_at(_i, 0);
+    for (int j = 0; j < TEXTS; j++) {
+        text x;
+        make(&x, &s.cfg, s.T[j], (want){0});
+        la_real *mean = reals(x.len_v);
+        for (int64_t i = 0; i < x.len_k; i++) x.k->x[i] = R(0.5 - 0.3 * (double)(i % D)), x.q->x[i] = R(fabs((double)x.q->x[i]));
+        for (int64_t b = 0; b < B; b++)
+            for (int64_t i = 0; i < H * E; i++) {
+                double sum = 0;
+                for (int64_t t = 0; t < x.T; t++) {
+                    int64_t at = (b * x.T + t) * H * E + i;
+                    mean[at] = R((sum += (double)x.v->x[at]) / (double)(t + 1));
+                }
+            }
+        run(&x);
+        each_row_is(&x, &s, "equal keys", mean, 3 * CLOSE);
+        free(mean);
+        la_tape_destroy(x.t);
+    }
+}
+END_TEST
+
+START_TEST(outputs_lie_between_the_values_so_far) {
+    setting s = setting_at(_i, 0);
+    if (!s.cfg.variant->positive) {
+        printf("%s: not checked that min v <= o <= max v: its weights may be negative\n", s.name);
+        return;
+    }
+    for (int j = 0; j < TEXTS; j++) {
+        text x;
+        make(&x, &s.cfg, s.T[j], (want){0});
+        run(&x);
+        for (int64_t b = 0; b < B; b++)
+            for (int64_t i = 0; i < H * E; i++) {
+                double lo = HUGE_VAL, hi = -HUGE_VAL;
+                for (int64_t t = 0; t < x.T; t++) {
+                    double v = (double)row(x.v, b, t, 0)[i], o = (double)row(x.o, b, t, 0)[i];
+                    lo = fmin(lo, v), hi = fmax(hi, v);
+                    if (!(o >= lo - 3 * CLOSE && o <= hi + 3 * CLOSE))
+                        ck_abort_msg("%s, T %lld: o_%lld = %g is not in [%g, %g]", s.name, (long long)x.T, (long long)t, o, lo, hi);
+                }
+            }
+        la_tape_destroy(x.t);
+    }
+}
+END_TEST
+
+START_TEST(outputs_are_linear_in_the_values) {
+    setting s = setting_at(_i, 1e-6);
+    for (int j = 0; j < TEXTS; j++) {
+        text x[3];
+        for (int i = 0; i < 3; i++) make(x + i, &s.cfg, s.T[j], (want){0});
+        fill_normal(x[1].len_v, 1, 4, x[1].v->x);
+        for (int64_t i = 0; i < x[2].len_v; i++) x[2].v->x[i] = 2 * x[0].v->x[i] - 3 * x[1].v->x[i];
+        for (int i = 0; i < 3; i++) run(x + i);
+        for (int64_t i = 0; i < x[2].len_v; i++) x[0].o->x[i] = 2 * x[0].o->x[i] - 3 * x[1].o->x[i];
+        each_row_is(x + 2, &s, "2 o(v) - 3 o(w)", x[0].o->x, 20 * CLOSE);
+        for (int i = 0; i < 3; i++) la_tape_destroy(x[i].t);
+    }
+}
+END_TEST
+
+/* --- what may not depend on what --- */
+
+START_TEST(heads_and_batch_rows_are_independent) {
+    setting s = setting_at(_i, 1e-6);
+    for (int j = 0; j < TEXTS; j++) {
+        text x, y;
+        make(&x, &s.cfg, s.T[j], (want){.grad = 1});
+        make(&y, &s.cfg, s.T[j], (want){.grad = 1});
+        for (int64_t t = 0; t < y.T; t++) { /* row 1, head 0 is another text */
+            for (int d = 0; d < D; d++) row(y.q, 1, t, 0)[d] *= 100, row(y.k, 1, t, 0)[d] *= 100;
+            for (int e = 0; e < E; e++) row(y.v, 1, t, 0)[e] *= 100;
+        }
+        run(&x), run(&y);
+        la_real changed = 0;
+        for (int64_t b = 0; b < B; b++)
+            for (int64_t t = 0; t < x.T; t++)
+                for (int64_t h = 0; h < H; h++) {
+                    if (b == 1 && h == 0) {
+                        changed = R(fmax((double)changed, gap(E, row(x.o, b, t, h), row(y.o, b, t, h))));
+                        continue;
+                    }
+                    int64_t at = row(x.q, b, t, h) - x.q->x, av = row(x.v, b, t, h) - x.v->x;
+                    same_bits(&s, "another head's output", E, x.o->x + av, y.o->x + av);
+                    same_bits(&s, "another head's dq", D, x.q->g + at, y.q->g + at);
+                    same_bits(&s, "another head's dk", D, x.k->g + at, y.k->g + at);
+                    same_bits(&s, "another head's dv", E, x.v->g + av, y.v->g + av);
+                }
+        ck_assert_msg(changed > 1, "%s: the head itself did not change", s.name);
+        la_tape_destroy(x.t), la_tape_destroy(y.t);
+    }
+}
+END_TEST
+
+/* Where the change is so large that a variant takes another path (double-softmax cuts its chunk
+ * before a key far above the others) the shapes of products change, and with them the rounding. */
+START_TEST(the_future_changes_no_bit_of_the_past) {
+    setting s = setting_at(_i, 1e-6);
+    for (int j = 1; j < TEXTS; j++) /* with one token there is no past */
+        for (int large = 0; large < 2; large++) {
+            int64_t T = s.T[j], places[] = {T - 1, T / 2, s.C < T ? s.C : 1};
+            text    x;
+            make(&x, &s.cfg, T, (want){0});
+            run(&x);
+            for (int p = 0; p < 3; p++) {
+                text    y;
+                int64_t at = places[p];
+                make(&y, &s.cfg, T, (want){0});
+                for (int64_t b = 0; b < B; b++) {
+                    fill_normal(H * D, large ? 50 : 1, 31, row(y.q, b, at, 0));
+                    fill_normal(H * D, large ? 50 : 1, 32, row(y.k, b, at, 0));
+                    fill_normal(H * E, large ? 50 : 1, 33, row(y.v, b, at, 0));
+                }
+                run(&y);
+                for (int64_t b = 0; b < B; b++) {
+                    int64_t was = differ(at * H * E, row(x.o, b, 0, 0), row(y.o, b, 0, 0));
+                    ck_assert_msg(large || was < 0, "%s, T %lld: token %lld changes the output at token %lld",
+                                  s.name, (long long)T, (long long)at, (long long)(was / (H * E)));
+                    double d = gap(at * H * E, row(x.o, b, 0, 0), row(y.o, b, 0, 0));
+                    ck_assert_msg(d <= BY_PRECISION(1e-6, 1e-14), "%s, T %lld: token %lld changes the past by %g",
+                                  s.name, (long long)T, (long long)at, d);
+                    ck_assert_msg(gap(H * E, row(x.o, b, at, 0), row(y.o, b, at, 0)) > 1e-3,
+                                  "%s, T %lld: token %lld does not change its own output", s.name, (long long)T, (long long)at);
+                }
+                la_tape_destroy(y.t);
+            }
+            la_tape_destroy(x.t);
+        }
+}
+END_TEST
+
+START_TEST(a_prefix_gives_the_first_rows) {
+    setting s = setting_at(_i, 1e-6);
+    text    whole;
+    make(&whole, &s.cfg, LONGEST, (want){0});
+    run(&whole);
+    for (int j = 0; j < TEXTS; j++) {
+        text x;
+        make(&x, &s.cfg, s.T[j], (want){0});
+        for (int64_t b = 0; b < B; b++) {
+            memcpy(row(x.q, b, 0, 0), row(whole.q, b, 0, 0), (size_t)(x.T * H * D) * sizeof(la_real));
+            memcpy(row(x.k, b, 0, 0), row(whole.k, b, 0, 0), (size_t)(x.T * H * D) * sizeof(la_real));
+            memcpy(row(x.v, b, 0, 0), row(whole.v, b, 0, 0), (size_t)(x.T * H * E) * sizeof(la_real));
+        }
+        run(&x);
+        for (int64_t b = 0; b < B; b++)
+            close_to(&s, "the prefix", x.T * H * E, row(x.o, b, 0, 0), row(whole.o, b, 0, 0), CLOSE);
+        la_tape_destroy(x.t);
+    }
+    la_tape_destroy(whole.t);
+}
+END_TEST
+
+START_TEST(the_chunk_is_of_no_consequence) {
+    setting              s = setting_at(_i, 1e-6);
+    static const int64_t others[] = {1, 3, 7, 64, 1000};
+    text                 x, y;
+    make(&x, &s.cfg, LONGEST, (want){.grad = 1});
+    run(&x);
+    for (size_t j = 0; j < sizeof others / sizeof *others; j++) {
+        la_attn_cfg other = s.cfg;
+        other.chunk = others[j];
+        make(&y, &other, LONGEST, (want){.grad = 1});
+        run(&y);
+        close_to(&s, "o at another chunk", x.len_v, y.o->x, x.o->x, CLOSE);
+        close_to(&s, "dq at another chunk", x.len_k, y.q->g, x.q->g, 5 * CLOSE);
+        close_to(&s, "dk at another chunk", x.len_k, y.k->g, x.k->g, 5 * CLOSE);
+        close_to(&s, "dv at another chunk", x.len_v, y.v->g, x.v->g, 5 * CLOSE);
+        la_tape_destroy(y.t);
+    }
+    la_tape_destroy(x.t);
+}
+END_TEST
+
+/* --- state --- */
+
+/* 17 + 1 + 32 tokens on one tape against 50, both after 5 earlier ones: values, the state, and
+ * every gradient, that of the state that came in included. */
+START_TEST(split_and_resumed_equals_whole) {
+    enum { EARLIER = 5, WHOLE = 50, PARTS = 3, CAPACITY = 60 };
+    static const int64_t parts[PARTS] = {17, 1, 32};
+    setting              s = setting_at(_i, 1e-6);
+    text                 early, x;
+    make(&early, &s.cfg, EARLIER, (want){.state = 1, .capacity = CAPACITY});
+    fill_normal(early.len_k, 1, 41, early.k->x);
+    run(&early);
+    make(&x, &s.cfg, WHOLE, (want){.grad = 1, .state = 1, .capacity = CAPACITY});
+    memcpy(x.state->x, early.state_out->x, (size_t)x.len_state * sizeof(la_real));
+    x.past = EARLIER;
+    run(&x);
+
+    la_tape *t;
+    la_node *q[PARTS], *k[PARTS], *v[PARTS], *o[PARTS], *c[PARTS + 1], *loss = NULL;
+    int32_t  past[PARTS];
+    OK(la_tape_create(&t, &(la_tape_cfg){.grad = 1}));
+    la_node *start = la_input(t, "state", x.state->shape, 1), *state = start;
+    for (int64_t i = 0, at = 0; i < PARTS; at += parts[i++]) {
+        q[i] = la_input(t, "q", la_shape4(B, parts[i], H, D), 1);
+        k[i] = la_input(t, "k", la_shape4(B, parts[i], H, D), 1);
+        v[i] = la_input(t, "v", la_shape4(B, parts[i], H, E), 1);
+        past[i] = (int32_t)(EARLIER + at);
+        o[i] = la_keep(la_attention(t, &s.cfg, q[i], k[i], v[i], state, la_integers(t, "past", la_shape1(1), past + i), &state));
+        loss = cotangent(t, loss, o[i], c + i);
+    }
+    loss = cotangent(t, loss, la_keep(state), c + PARTS);
+    OK(la_tape_seal(t, loss));
+    la_real *all = reals(x.len_v);
+    fill_uniform(x.len_v, 1, 90, all);
+    fill_uniform(x.len_state, 1, 91, c[PARTS]->x);
+    memcpy(start->x, early.state_out->x, (size_t)x.len_state * sizeof(la_real));
+    for (int64_t i = 0, at = 0; i < PARTS; at += parts[i++])
+        for (int64_t b = 0; b < B; b++) {
+            size_t n = (size_t)(parts[i] * H) * sizeof(la_real);
+            memcpy(row(q[i], b, 0, 0), row(x.q, b, at, 0), n * D);
+            memcpy(row(k[i], b, 0, 0), row(x.k, b, at, 0), n * D);
+            memcpy(row(v[i], b, 0, 0), row(x.v, b, at, 0), n * E);
+            memcpy(row(c[i], b, 0, 0), all + (b * WHOLE + at) * H * E, n * E);
+        }
+    OK(la_tape_forward(t));
+    OK(la_tape_backward(t, 1));
+    for (int64_t i = 0, at = 0; i < PARTS; at += parts[i++])
+        for (int64_t b = 0; b < B; b++) {
+            int64_t n = parts[i] * H, here = b * parts[i] * H, there = (b * WHOLE + at) * H;
+            close_to(&s, "o", n * E, o[i]->x + here * E, x.o->x + there * E, CLOSE);
+            close_to(&s, "dq", n * D, q[i]->g + here * D, x.q->g + there * D, 5 * CLOSE);
+            close_to(&s, "dk", n * D, k[i]->g + here * D, x.k->g + there * D, 5 * CLOSE);
+            close_to(&s, "dv", n * E, v[i]->g + here * E, x.v->g + there * E, 5 * CLOSE);
+        }
+    close_to(&s, "the state that goes out", x.len_state, state->x, x.state_out->x, CLOSE);
+    close_to(&s, "the gradient of the state that came in", x.len_state, start->g, x.state->g, 5 * CLOSE);
+    ck_assert(largest(x.len_state, start->g) > 0);
+    free(all);
+    la_tape_destroy(t), la_tape_destroy(x.t), la_tape_destroy(early.t);
+}
+END_TEST
+
+/* Tapes of one token, the state kept outside and updated in place, against the whole text. */
+START_TEST(decoding_token_by_token_equals_the_whole_text) {
+    setting  s = setting_at(_i, 1e-6);
+    int64_t  T = s.T[TEXTS - 1], len = la_attn_state_len(s.cfg.variant, D, E, T);
+    la_real *memory[2];
+    text     x;
+    make(&x, &s.cfg, T, (want){.grad = 1, .state = 1, .capacity = T}); /* copies the state */
+    OK(la_tape_forward(x.t));
+    la_node *state_out = x.state_out;
+    for (int i = 0; i < 2; i++) { /* 0: an inference tape, in place; 1: one that trains, and copies */
+        la_tape *t;
+        la_node *in[3], *out, *loss = NULL, *c;
+        int32_t  past = 0;
+        la_real *memory_g = reals(B * H * len);
+        memory[i] = reals(B * H * len);
+        la_attn_state_start(s.cfg.variant, B * H, D, E, len, memory[i]);
+        OK(la_tape_create(&t, &(la_tape_cfg){.grad = i}));
+        for (int k = 0; k < 3; k++) in[k] = la_input(t, "qkv", la_shape4(B, 1, H, k < 2 ? D : E), 1);
+        la_node *state = la_leaf(t, "state", la_shape3(B, H, len), memory[i], memory_g);
+        la_node *o = la_keep(la_attention(t, &s.cfg, in[0], in[1], in[2], state, la_integers(t, "past", la_shape1(1), &past), &out));
+        la_keep(out);
+        if (i) loss = cotangent(t, NULL, o, &c);
+        OK(la_tape_seal(t, loss));
+        ck_assert_msg((out->x == memory[i]) == !i, "%s: the state is %supdated in place", s.name, i ? "" : "not ");
+        for (; past < T; past++) {
+            for (int64_t b = 0; b < B; b++) {
+                memcpy(row(in[0], b, 0, 0), row(x.q, b, past, 0), H * D * sizeof(la_real));
+                memcpy(row(in[1], b, 0, 0), row(x.k, b, past, 0), H * D * sizeof(la_real));
+                memcpy(row(in[2], b, 0, 0), row(x.v, b, past, 0), H * E * sizeof(la_real));
+            }
+            OK(la_tape_forward(t));
+            if (i) memcpy(memory[i], out->x, (size_t)(B * H * len) * sizeof(la_real));
+            for (int64_t b = 0; b < B; b++) close_to(&s, "a decoded token", H * E, row(o, b, 0, 0), row(x.o, b, past, 0), 2 * CLOSE);
+        }
+        close_to(&s, "the state at the end", B * H * len, memory[i], state_out->x, 2 * CLOSE);
+        free(memory_g);
+        la_tape_destroy(t);
+    }
+    same_bits(&s, "the state in place, against copies,", B * H * len, memory[0], memory[1]);
+    free(memory[0]), free(memory[1]);
+    la_tape_destroy(x.t);
+}
+END_TEST
+
+START_TEST(a_state_that_does_not_fit_is_a_sentence) { /* _i is the variant */
+    la_attn_cfg cfg = {.variant = variant(_i), .eps = 1e-6};
+    int32_t     past = 0;
+    int64_t     len = la_attn_state_len(cfg.variant, D, E, 7);
+    for (int k = 0; k < 5; k++) {
+        la_shape state = k == 0 ? la_shape3(B, H, len + 1) : k == 1 ? la_shape3(B, H + 1, len) : la_shape2(B * H, len);
+        la_tape *t;
+        OK(la_tape_create(&t, NULL));
+        la_node *q = la_input(t, "q", la_shape4(B, 4, H, D), 0);
+        la_node *v = la_input(t, "v", la_shape4(B, k == 3 ? 5 : 4, H, E), 0);
+        la_node *p = la_integers(t, "past", la_shape1(1), &past);
+        if (k == 4) cfg.eps = -1;
+        if (k < 3)
+            ck_assert_ptr_null(la_attention(t, &cfg, q, q, v, la_input(t, "s", state, 0), p, NULL));
+        else
+            ck_assert_ptr_null(la_attention(t, &cfg, q, q, v, NULL, NULL, NULL));
+        FAILS(la_tape_seal(t, NULL), k == 4 ? LA_ARG : LA_SHAPE, k < 3 ? "the state" : k == 3 ? "(2,5,2,3)" : "eps");
+        la_tape_destroy(t);
+    }
+}
+END_TEST
+
+/* --- extreme inputs --- */
+
+static void all_finite(const setting *s, const char *what, const text *x) {
+    ck_assert_msg(la_find_nonfinite((size_t)x->len_v, x->o->x) < 0, "%s, T %lld, %s: o is not finite", s->name, (long long)x->T, what);
+    ck_assert_msg(la_find_nonfinite((size_t)x->len_k, x->q->g) < 0, "%s, T %lld, %s: dq is not finite", s->name, (long long)x->T, what);
+    ck_assert_msg(la_find_nonfinite((size_t)x->len_k, x->k->g) < 0, "%s, T %lld, %s: dk is not finite", s->name, (long long)x->T, what);
+    ck_assert_msg(la_find_nonfinite((size_t)x->len_v, x->v->g) < 0, "%s, T %lld, %s: dv is not finite", s->name, (long long)x->T, what);
+}
+
+static const char *const extremes[] = {"q, k of 30 N(0,1)", "keys at +-500", "keys that climb by 40", "q = 0",
+                                       "k = 0", "q = k = 0", "q = -k", "q = -k, all keys equal"};
+enum { EXTREMES = sizeof extremes / sizeof *extremes };
+
+static void set_extreme(int kind, text *x) {
+    for (int64_t i = 0; i < x->len_k; i++) {
+        la_real *q = x->q->x + i, *k = x->k->x + i;
+        int64_t  t = i / (H * D) % x->T;
+        switch (kind) {
+        case 0: *q *= 30, *k *= 30; break;
+        case 1: *k = *k > 0 ? 500 : -500; break;
+        case 2: *k += R(40 * t - 300); break;
+        case 3: *q = 0; break;
+        case 4: *k = 0; break;
+        case 5: *q = *k = 0; break;
+        case 6: *q = -*k; break;
+        case 7: *k = R(0.7 - 0.3 * (double)(i % D)), *q = -*k; break;
+        }
+    }
+}
+
+START_TEST(extreme_inputs_give_finite_outputs_and_gradients) {
+    setting s = setting_at(_i / EXTREMES, 1e-6);
+    for (int j = 0; j < TEXTS; j++) {
+        text x;
+        make(&x, &s.cfg, s.T[j], (want){.grad = 1});
+        set_extreme(_i % EXTREMES, &x);
+        run(&x);
+        all_finite(&s, extremes[_i % EXTREMES], &x);
+        la_tape_destroy(x.t);
+    }
+}
+END_TEST
+
+/* --- against the definitions of the papers, O(T^2) and in double: o_t of one head --- */
+
+typedef void definition(const text *x, int64_t b, int64_t t, int64_t h, double eps, double *o);
+
+static double dot(const la_real *a, const la_real *b) {
+    double s = 0;
+    for (int i = 0; i < D; i++) s += (double)a[i] * (double)b[i];
+    return s;
+}
+
+static void weighted(const text *x, int64_t b, int64_t t, int64_t h, double eps, const double *w, double *o) {
+    double total = eps;
+    for (int e = 0; e < E; e++) o[e] = 0;
+    for (int64_t j = 0; j <= t; j++) {
+        total += w[j];
+        for (int e = 0; e < E; e++) o[e] += w[j] * (double)row(x->v, b, j, h)[e];
+    }
+    for (int e = 0; e < E; e++) o[e] /= total;
+}
+
+static void by_softmax(const text *x, int64_t b, int64_t t, int64_t h, double eps, double *o) {
+    double *w = calloc((size_t)t + 1, sizeof *w), top = -HUGE_VAL;
+    (void)eps;
+    for (int64_t j = 0; j <= t; j++) top = fmax(top, w[j] = dot(row(x->q, b, t, h), row(x->k, b, j, h)) / sqrt(D));
+    for (int64_t j = 0; j <= t; j++) w[j] = exp(w[j] - top);
+    weighted(x, b, t, h, 0, w, o);
+    free(w);
+}
+
+static double phi(la_real x) { return x > 0 ? (double)x + 1 : exp((double)x); }
+
+static void by_elu1(const text *x, int64_t b, int64_t t, int64_t h, double eps, double *o) {
+    double *w = calloc((size_t)t + 1, sizeof *w);
+    for (int64_t j = 0; j <= t; j++)
+        for (int d = 0; d < D; d++) w[j] += phi(row(x->q, b, t, h)[d]) * phi(row(x->k, b, j, h)[d]);
+    weighted(x, b, t, h, eps, w, o);
+    free(w);
+}
+
+static void by_cosine(const text *x, int64_t b, int64_t t, int64_t h, double eps, double *o) {
+    double        *w = calloc((size_t)t + 1, sizeof *w);
+    const la_real *q = row(x->q, b, t, h);
+    for (int64_t j = 0; j <= t; j++) {
+        const la_real *k = row(x->k, b, j, h);
+        w[j] = 1 + dot(q, k) / sqrt(dot(q, q) + eps * eps) / sqrt(dot(k, k) + eps * eps);
+    }
+    weighted(x, b, t, h, eps, w, o);
+    free(w);
+}
+
+/* Bidirectional, over the prefix: softmax of q over features times (softmax of K over tokens)' V. */
+static void by_double_softmax(const text *x, int64_t b, int64_t t, int64_t h, double eps, double *o) {
+    double         total = 0, top = -HUGE_VAL, out[E] = {0};
+    const la_real *q = row(x->q, b, t, h);
+    (void)eps;
+    for (int d = 0; d < D; d++) top = fmax(top, (double)q[d]);
+    for (int d = 0; d < D; d++) total += exp((double)q[d] - top);
+    for (int d = 0; d < D; d++) {
+        double most = -HUGE_VAL, column = 0, C[E] = {0};
+        for (int64_t j = 0; j <= t; j++) most = fmax(most, (double)row(x->k, b, j, h)[d]);
+        for (int64_t j = 0; j <= t; j++) {
+            double w = exp((double)row(x->k, b, j, h)[d] - most);
+            column += w;
+            for (int e = 0; e < E; e++) C[e] += w * (double)row(x->v, b, j, h)[e];
+        }
+        for (int e = 0; e < E; e++) out[e] += exp((double)q[d] - top) / total * C[e] / column;
+    }
+    memcpy(o, out, sizeof out);
+}
+
+static const struct {
+    const char *name;
+    definition *o;
+} definitions[] = {{"softmax", by_softmax}, {"elu1", by_elu1}, {"cosine", by_cosine}, {"double-softmax", by_double_softmax}};
+
+static definition *definition_of(const setting *s) {
+    for (size_t i = 0; i < sizeof definitions / sizeof *definitions; i++)
+        if (!strcmp(definitions[i].name, s->cfg.variant->name)) return definitions[i].o;
+    printf("%s: not compared with the paper's definition: none is written in this test\n", s->name);
+    return NULL;
+}
+
+static void compare(const setting *s, const char *what, definition *define, const text *x, int64_t from, double tolerance) {
+    for (int64_t b = 0; b < x->o->shape.d[0]; b++)
+        for (int64_t h = 0; h < x->o->shape.d[2]; h++)
+            for (int64_t t = from; t < x->T; t++) {
+                double o[E];
+                define(x, b, t, h, s->cfg.eps, o);
+                for (int e = 0; e < E; e++)
+                    if (!(fabs(o[e] - (double)row(x->o, b, t, h)[e]) <= tolerance))
+                        ck_abort_msg("%s, T %lld, %s: o_%lld is %.9g, not %.9g", s->name, (long long)x->T, what,
+                                     (long long)t, (double)row(x->o, b, t, h)[e], o[e]);
+            }
+}
+
+START_TEST(every_row_is_that_of_the_definition) {
+    static const double eps[] = {1e-6, 0.1}; /* a large one, or a forgotten eps would not show */
+    setting             s = setting_at(_i / 2, eps[_i % 2]);
+    definition         *define = definition_of(&s);
+    for (int j = 0; j < TEXTS && define; j++) {
+        text x;
+        make(&x, &s.cfg, s.T[j], (want){0});
+        run(&x);
+        compare(&s, "N(0,1)", define, &x, 0, 3 * CLOSE);
+        la_tape_destroy(x.t);
+    }
+}
+END_TEST
+
+START_TEST(extreme_inputs_give_what_the_definition_gives) {
+    setting     s = setting_at(_i / EXTREMES, 1e-6);
+    int         kind = _i % EXTREMES;
+    definition *define = definition_of(&s);
+    if (kind >= 6 && !strcmp(s.cfg.variant->name, "cosine")) {
+        printf("%s, %s: not compared with the definition: the weights are 0 but for rounding\n", s.name, extremes[kind]);
+        return;
+    }
+    for (int j = 0; j < TEXTS && define; j++) {
+        text x;
+        make(&x, &s.cfg, s.T[j], (want){0});
+        set_extreme(kind, &x);
+        run(&x);
+        /* q.k about 2000 and right to 1e-4 in float, and so are the weights */
+        compare(&s, extremes[kind], define, &x, 0, BY_PRECISION(kind ? 1e-4 : 1e-3, 1e-9));
+        la_tape_destroy(x.t);
+    }
+}
+END_TEST
+
+/* --- views and long texts --- */
+
+START_TEST(columns_of_one_product_equal_dense_inputs) { /* here E = D, as in a model */
+    setting s = setting_at(_i, 1e-6);
+    for (int j = 0; j < TEXTS; j++) {
+        int64_t T = s.T[j], C = H * D;
+        text    x;
+        make(&x, &s.cfg, T, (want){.grad = 1, .e = D});
+        la_tape *t;
+        la_node *head[3], *c;
+        OK(la_tape_create(&t, &(la_tape_cfg){.grad = 1}));
+        la_node *qkv = la_input(t, "qkv", la_shape3(B, T, 3 * C), 1);
+        for (int i = 0; i < 3; i++) head[i] = la_heads(t, qkv, i * C, H, D);
+        la_node *o = la_keep(la_attention(t, &s.cfg, head[0], head[1], head[2], NULL, NULL, NULL));
+        la_node *loss = cotangent(t, NULL, o, &c);
+        OK(la_tape_seal(t, loss));
+        fill_uniform(x.len_v, 1, 90, c->x);
+        la_node *dense[] = {x.q, x.k, x.v};
+        for (int64_t r = 0; r < B * T; r++)
+            for (int i = 0; i < 3; i++) memcpy(qkv->x + (3 * r + i) * C, dense[i]->x + r * C, (size_t)C * sizeof(la_real));
+        run(&x);
+        OK(la_tape_forward(t));
+        OK(la_tape_backward(t, 1));
+        same_bits(&s, "o of columns", x.len_v, o->x, x.o->x);
+        for (int64_t r = 0; r < B * T; r++)
+            for (int i = 0; i < 3; i++)
+                same_bits(&s, i == 0 ? "dq of columns" : i == 1 ? "dk of columns" : "dv of columns", C,
+                          qkv->g + (3 * r + i) * C, dense[i]->g + r * C);
+        la_tape_destroy(t), la_tape_destroy(x.t);
+    }
+}
+END_TEST
+
+START_TEST(a_text_of_5000_tokens_ends_as_the_definition_says) { /* _i is the variant */
+    setting     s = setting_at(_i * CHUNKS + CHUNKS - 1, 1e-6);
+    definition *define = definition_of(&s);
+    text        x;
+    make(&x, &s.cfg, 5000, (want){.grad = 1, .b = 1, .h = 1});
+    run(&x);
+    all_finite(&s, "a long text", &x);
+    if (define) compare(&s, "a long text", define, &x, 4990, BY_PRECISION(1e-4, 1e-11));
+    la_tape_destroy(x.t);
+}
+END_TEST
+
+START_TEST(memory_grows_linearly_with_the_text) { /* _i is the variant */
+    setting s = setting_at(_i * CHUNKS + CHUNKS - 1, 1e-6);
+    size_t  bytes[2];
+    for (int i = 0; i < 2; i++) {
+        text x;
+        make(&x, &s.cfg, 2048 << i, (want){.grad = 1, .d = 32, .e = 32});
+        bytes[i] = la_tape_bytes(x.t);
+        la_tape_destroy(x.t);
+    }
+    double ratio = (double)bytes[1] / (double)bytes[0];
+    ck_assert_msg(ratio < 2.2 && ratio > 1.5, "%s: 4096 tokens need %.2f times what 2048 need", s.name, ratio);
+}
+END_TEST
+
+/* --- the table --- */
+
+START_TEST(variants_are_found_by_name) {
+    const la_attn *a;
+    for (int i = 0; la_attns[i]; i++) {
+        OK(la_attn_find(la_attns[i]->name, &a));
+        ck_assert_ptr_eq(a, la_attns[i]);
+        for (int j = 0; j < i; j++) ck_assert_str_ne(a->name, la_attns[j]->name);
+    }
+    FAILS(la_attn_find("elu", &a), LA_NAME, "unknown attention variant \"elu\": did you mean elu1?");
+    ck_assert_ptr_null(a);
+}
+END_TEST
+
+int main(void) {
+    int variants = 0;
+    while (variant(variants)) variants++;
+    int    n = variants * CHUNKS;
+    Suite *s = suite_create("attention");
+    TCase *c = add_case(s, "table");
+    tcase_add_test(c, variants_are_found_by_name);
+    c = add_case(s, "weights");
+    tcase_add_loop_test(c, values_of_one_give_one, 0, n);
+    tcase_add_loop_test(c, the_first_output_is_the_first_value, 0, n);
+    tcase_add_loop_test(c, a_constant_value_comes_out_as_it_is, 0, n);
+    tcase_add_loop_test(c, equal_keys_give_the_running_mean, 0, n);
+    tcase_add_loop_test(c, outputs_lie_between_the_values_so_far, 0, n);
+    tcase_add_loop_test(c, outputs_are_linear_in_the_values, 0, n);
+    c = add_case(s, "independence");
+    tcase_add_loop_test(c, heads_and_batch_rows_are_independent, 0, n);
+    tcase_add_loop_test(c, the_future_changes_no_bit_of_the_past, 0, n);
+    tcase_add_loop_test(c, a_prefix_gives_the_first_rows, 0, n);
+    tcase_add_loop_test(c, the_chunk_is_of_no_consequence, 0, n);
+    c = add_case(s, "state");
+    tcase_add_loop_test(c, split_and_resumed_equals_whole, 0, n);
+    tcase_add_loop_test(c, decoding_token_by_token_equals_the_whole_text, 0, n);
+    tcase_add_loop_test(c, a_state_that_does_not_fit_is_a_sentence, 0, variants);
+    c = add_case(s, "extreme inputs");
+    tcase_add_loop_test(c, extreme_inputs_give_finite_outputs_and_gradients, 0, n * EXTREMES);
+    tcase_add_loop_test(c, extreme_inputs_give_what_the_definition_gives, 0, n * EXTREMES);
+    c = add_case(s, "definitions");
+    tcase_add_loop_test(c, every_row_is_that_of_the_definition, 0, 2 * n);
+    c = add_case(s, "views and long texts");
+    tcase_add_loop_test(c, columns_of_one_product_equal_dense_inputs, 0, n);
+    tcase_add_loop_test(c, a_text_of_5000_tokens_ends_as_the_definition_says, 0, variants);
+    tcase_add_loop_test(c, memory_grows_linearly_with_the_text, 0, variants);
+    return run_suite(s);
+}

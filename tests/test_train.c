@@ -1,0 +1,448 @@
+/* test_train.c -- rates against a fake clock, metrics lines, the training step, the evaluation, the
+ * sampler against the full forward pass, and the bigram model whose optimum can be counted. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/ops.h"
+#include "tensor/parallel.h"
+#include "tensor/rng.h"
+#include "train/report.h"
+#include "train/sampler.h"
+#include "train/trainer.h"
+
+enum { TEXT = 3000, VOCAB = 7 };
+
+/* A text with structure: the next id is mostly determined by this one. */
+static la_ids text(void) {
+    static uint8_t ids[TEXT];
+    for (int i = 1; i < TEXT; i++)
+        if (la_rng_uniform(5, la_rng_stream(LA_RNG_TEST, 0), (uint64_t)i) < 0.7)
+            ids[i] = (uint8_t)((ids[i - 1] * 3 + 1) % VOCAB);
+        else
+            ids[i] = (uint8_t)la_rng_below(6, la_rng_stream(LA_RNG_TEST, 1), (uint64_t)i, VOCAB);
+    return (la_ids){ids, 1, TEXT};
+}
+
+static la_trainer_cfg small(const char *attn) {
+    la_trainer_cfg c = {.lm = {.vocab = VOCAB, .dim = 16, .layers = 2, .heads = 2, .block_size = 12},
+                        .batch = 4,
+                        .grad_accum = 1,
+                        .seed = 3,
+                        .grad_clip = 1,
+                        .optim_cfg = {0.9, 0.99, 1e-8, 0.1},
+                        .schedule = {"constant", 3e-3, 3e-3, 0, 1}};
+    c.lm.attn.eps = 1e-6;
+    ck_assert_int_eq(la_attn_find(attn, &c.lm.attn.variant), LA_OK);
+    ck_assert_int_eq(la_optim_find("adamw", &c.optim), LA_OK);
+    return c;
+}
+
+static void ok(la_status s) { ck_assert_msg(s == LA_OK, "%s", la_error()); }
+
+/* --- rates --- */
+
+static double clock_now;
+static double fake_clock(void) { return clock_now; }
+
+static void timed_step(la_rate *r, double seconds) {
+    la_rate_begin(r);
+    clock_now += seconds;
+    la_rate_end(r);
+}
+
+START_TEST(rate_is_the_median_without_the_first_step_and_evaluations) {
+    la_rate r;
+    la_rate_init(&r, fake_clock);
+    timed_step(&r, 9);
+    ck_assert_double_eq(la_rate_median(&r), 0);
+    timed_step(&r, 0.25);
+    clock_now += 100; /* an evaluation */
+    timed_step(&r, 0.5);
+    timed_step(&r, 8);
+    ck_assert_double_eq_tol(la_rate_median(&r), 0.5, 1e-12);
+    timed_step(&r, 0.25);
+    ck_assert_double_eq_tol(la_rate_median(&r), 0.375, 1e-12);
+    r.eval_seconds = 2;
+    ck_assert_double_eq_tol(la_rate_eta(&r, 10, 3), 9.75, 1e-9);
+}
+END_TEST
+
+START_TEST(rate_forgets_old_steps) {
+    la_rate r;
+    la_rate_init(&r, fake_clock);
+    for (int i = 0; i < 1 + LA_RATE_STEPS; i++) timed_step(&r, 4);
+    ck_assert_double_eq_tol(la_rate_median(&r), 4, 1e-9);
+    for (int i = 0; i < LA_RATE_STEPS; i++) timed_step(&r, 1);
+    ck_assert_double_eq_tol(la_rate_median(&r), 1, 1e-9);
+}
+END_TEST
+
+START_TEST(times_are_readable) {
+    char b[LA_TIME_TEXT];
+    ck_assert_str_eq(la_time_text(0, b), "0:00");
+    ck_assert_str_eq(la_time_text(13.2, b), "0:13");
+    ck_assert_str_eq(la_time_text(725, b), "12:05");
+    ck_assert_str_eq(la_time_text(3723, b), "1:02:03");
+}
+END_TEST
+
+static char *printed(void (*print)(const la_metrics *, FILE *), const la_metrics *m) {
+    char  *s = NULL;
+    size_t n;
+    FILE  *f = open_memstream(&s, &n);
+    print(m, f);
+    fclose(f);
+    return s;
+}
+
+START_TEST(metrics_lines) {
+    la_metrics m = {.step = 1250,
+                    .max_iters = 2000,
+                    .loss = 1.8756,
+                    .val_loss = 2.0089,
+                    .norm = 0.62,
+                    .lr = 5.1e-4,
+                    .ms = 18.2,
+                    .tokens_per_s = 42100,
+                    .elapsed_s = 30,
+                    .eta_s = 13,
+                    .rss_bytes = 118 << 20};
+    char *line = printed(la_metrics_line, &m), *json = printed(la_metrics_json, &m);
+    ck_assert_str_eq(line, "step 1250/2000 62% | loss 1.8756 | val 2.0089 | norm 0.62 | lr 5.1e-04 | 18.2 ms | "
+                           "42.1k tok/s | rss 118M | eta 0:13");
+    ck_assert_str_eq(json, "{\"step\": 1250, \"loss\": 1.8756, \"val_loss\": 2.0089, \"lr\": 0.00051, \"grad_norm\": "
+                           "0.62, \"ms\": 18.2, \"tokens_per_s\": 42100, \"elapsed_s\": 30, \"rss_bytes\": 123731968}\n");
+    free(line);
+    free(json);
+    m.loss = m.norm = m.lr = m.val_loss = NAN;
+    m.tokens_per_s = 0;
+    json = printed(la_metrics_json, &m);
+    ck_assert_ptr_null(strstr(json, "nan"));
+    ck_assert_ptr_null(strstr(json, "loss"));
+    free(json);
+}
+END_TEST
+
+/* --- training --- */
+
+static double train_to(la_trainer *t, int64_t from, int64_t to) {
+    la_step s = {0};
+    for (int64_t i = from; i < to; i++) ok(la_trainer_step(t, i, &s));
+    return s.loss;
+}
+
+START_TEST(weights_are_bitwise_equal_at_any_number_of_threads) {
+    const la_attn *attn = la_attns[_i];
+    la_ids         ids = text();
+    la_trainer_cfg c = small(attn->name);
+    la_real       *first = NULL;
+    c.lm.dropout = 0.1;
+    for (int threads = 1; threads <= 3; threads++) {
+        la_trainer t;
+        la_threads_set(threads);
+        ok(la_trainer_create(&t, &c, &ids));
+        train_to(&t, 0, 12);
+        size_t n = la_params_len(t.lm->params) * sizeof(la_real);
+        if (!first) {
+            first = malloc(n);
+            memcpy(first, la_params_x(t.lm->params), n);
+        }
+        ck_assert_msg(!memcmp(first, la_params_x(t.lm->params), n), "%s: %d threads give other weights", attn->name,
+                      threads);
+        la_trainer_destroy(&t);
+    }
+    free(first);
+}
+END_TEST
+
+START_TEST(accumulated_gradient_is_that_of_the_larger_batch) {
+    la_ids         ids = text();
+    la_trainer_cfg whole = small("elu1"), parts = whole;
+    parts.batch = 2;
+    parts.grad_accum = 2; /* rows of step i: batches 2i and 2i + 1 of two rows are those of batch i of four */
+    la_trainer a, b;
+    la_step    x, y;
+    ok(la_trainer_create(&a, &whole, &ids));
+    ok(la_trainer_create(&b, &parts, &ids));
+    for (int64_t i = 0; i < 3; i++) {
+        ok(la_trainer_step(&a, i, &x));
+        ok(la_trainer_step(&b, i, &y));
+        ck_assert_double_eq_tol(x.loss, y.loss, 1e-5);
+        ck_assert_double_eq_tol(x.norm, y.norm, 1e-4 * x.norm);
+    }
+    la_trainer_destroy(&a);
+    la_trainer_destroy(&b);
+}
+END_TEST
+
+START_TEST(one_batch_is_overfitted) {
+    la_ids         ids = text();
+    la_trainer_cfg c = small("double-softmax");
+    la_trainer     t;
+    c.same_batch = 1;
+    c.optim_cfg.weight_decay = 0;
+    c.schedule.lr = 1e-2;
+    ok(la_trainer_create(&t, &c, &ids));
+    ck_assert_double_lt(train_to(&t, 0, 400), 0.25);
+    la_trainer_destroy(&t);
+}
+END_TEST
+
+START_TEST(a_nan_stops_the_step_and_is_named_and_nothing_is_updated) {
+    la_ids         ids = text();
+    la_trainer_cfg c = small("elu1");
+    la_trainer     t;
+    la_step        s;
+    ok(la_trainer_create(&t, &c, &ids));
+    la_params *p = t.lm->params;
+    la_param   bad = la_param_find(p, "transformer.h.1.mlp.c_fc.weight");
+    la_params_x(p)[la_param_offset(p, bad)] = R(NAN);
+    la_real before = la_params_x(p)[0];
+    ck_assert_int_eq(la_trainer_step(&t, 0, &s), LA_NUMERIC);
+    ck_assert_ptr_nonnull(strstr(la_error(), "transformer.h.1.mlp.c_fc.weight"));
+    ck_assert_ptr_nonnull(strstr(la_error(), "not a number"));
+    ck_assert(la_params_x(p)[0] == before && t.optim.t == 0);
+    la_trainer_destroy(&t);
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_refused) {
+    la_ids         ids = text();
+    la_trainer_cfg c = small("softmax");
+    la_trainer     t;
+    c.max_bytes = 100000;
+    ck_assert_int_eq(la_trainer_create(&t, &c, &ids), LA_NOMEM);
+    ck_assert_ptr_nonnull(strstr(la_error(), "MiB"));
+    c.lm.layers = 1000;
+    c.lm.dim = 65536;
+    ck_assert_int_eq(la_trainer_create(&t, &c, &ids), LA_NOMEM);
+}
+END_TEST
+
+START_TEST(evaluation_covers_the_text_and_knows_no_batch_size) {
+    la_ids         ids = text();
+    la_trainer_cfg c = small("cosine");
+    la_trainer     t;
+    la_evaluator   e;
+    double         all, some;
+    ok(la_trainer_create(&t, &c, &ids));
+    train_to(&t, 0, 30);
+    ok(la_evaluator_create(&e, t.lm, 0));
+    ok(la_evaluate(&e, &ids, 0, NULL, &all));
+    /* the same mean by hand: one window at a time */
+    double       sum = 0;
+    int64_t      windows = la_eval_windows(ids.n, 12);
+    la_tape     *tape;
+    int32_t      tok[12], lab[12], pos[12], past = 0;
+    la_shape     s = la_shape2(1, 12);
+    for (int i = 0; i < 12; i++) pos[i] = i;
+    ok(la_tape_create(&tape, NULL));
+    la_lm_input in = {.tokens = la_integers(tape, "tokens", s, tok),
+                      .positions = la_integers(tape, "positions", s, pos),
+                      .past = la_integers(tape, "past", la_shape1(1), &past)};
+    la_node *loss = la_keep(la_lm_loss(t.lm, tape, &in, la_integers(tape, "labels", s, lab)));
+    ok(la_tape_seal(tape, NULL));
+    for (int64_t w = 0; w < windows; w++) {
+        la_eval_fill(&ids, 12, w, 1, tok, lab);
+        ok(la_tape_forward(tape));
+        sum += (double)*loss->x;
+    }
+    ck_assert_double_eq_tol(all, sum / (double)windows, 1e-5);
+    ok(la_evaluate(&e, &ids, 1, NULL, &some)); /* the first replay: here all there is */
+    ck_assert(windows <= e.rows);
+    ck_assert_double_eq(some, all);
+    la_tape_destroy(tape);
+    la_evaluator_destroy(&e);
+    la_trainer_destroy(&t);
+}
+END_TEST
+
+static int yes(void) { return 1; }
+
+START_TEST(an_evaluation_can_be_interrupted) {
+    la_ids         ids = text();
+    la_trainer_cfg c = small("elu1");
+    la_trainer     t;
+    la_evaluator   e;
+    double         loss;
+    ok(la_trainer_create(&t, &c, &ids));
+    ok(la_evaluator_create(&e, t.lm, 0));
+    ck_assert_int_eq(la_evaluate(&e, &ids, 0, yes, &loss), LA_STATE);
+    la_evaluator_destroy(&e);
+    la_trainer_destroy(&t);
+}
+END_TEST
+
+/* --- sampling --- */
+
+static int32_t likeliest(const la_real *x) {
+    int32_t best = 0;
+    for (int32_t v = 1; v < VOCAB; v++)
+        if (x[v] > x[best]) best = v;
+    return best;
+}
+
+/* Logits after the last of n tokens, from one forward pass over all of them; without learned positions. */
+static void full_pass(const la_lm *lm, const int32_t *tokens, int64_t n, la_real *logits) {
+    la_tape    *tape;
+    la_shape    shape = la_shape2(1, n);
+    int32_t     past = 0;
+    la_lm_input in = {0};
+    ok(la_tape_create(&tape, NULL));
+    in.tokens = in.positions = la_integers(tape, "tokens", shape, tokens); /* positions are not read */
+    in.past = la_integers(tape, "past", la_shape1(1), &past);
+    la_node *all = la_keep(la_lm_logits(lm, tape, &in));
+    ok(la_tape_seal(tape, NULL));
+    ok(la_tape_forward(tape));
+    memcpy(logits, all->x + (n - 1) * VOCAB, VOCAB * sizeof *logits);
+    la_tape_destroy(tape);
+}
+
+/* Greedy decoding with a carried state equals running the whole text again for each token. */
+START_TEST(greedy_tokens_equal_those_of_the_full_forward_pass) {
+    enum { PROMPT = 5, N = 64 };
+    const la_attn *attn = la_attns[_i];
+    la_ids         ids = text();
+    la_trainer_cfg c = small(attn->name);
+    la_trainer     t;
+    la_sampler    *s;
+    int32_t        seen[PROMPT + N] = {1, 4, 6, 5, 2};
+    la_real        full[VOCAB];
+    c.lm.pos = LA_POS_NONE;
+    ok(la_trainer_create(&t, &c, &ids));
+    train_to(&t, 0, 60);
+    la_sampler_cfg cfg = {.temperature = 0, .top_p = 1, .capacity = PROMPT + N};
+    ok(la_sampler_create(&s, t.lm, &cfg));
+    ok(la_sampler_prompt(s, seen, PROMPT));
+    for (int i = 0; i < N; i++) {
+        const la_real *streamed = la_sampler_logits(s);
+        full_pass(t.lm, seen, PROMPT + i, full);
+        for (int v = 0; v < VOCAB; v++)
+            ck_assert_msg(fabs((double)(full[v] - streamed[v])) < 1e-3, "%s, token %d: logits %g and %g", attn->name, i,
+                          (double)full[v], (double)streamed[v]);
+        int32_t expected = likeliest(full);
+        ok(la_sampler_next(s, seen + PROMPT + i));
+        ck_assert_msg(seen[PROMPT + i] == expected, "%s: token %d is %d, the full pass says %d", attn->name, i,
+                      seen[PROMPT + i], expected);
+    }
+    int32_t one_more;
+    if (attn->op && !strcmp(attn->name, "softmax")) ck_assert_int_eq(la_sampler_next(s, &one_more), LA_STATE);
+    la_sampler_destroy(s);
+    la_trainer_destroy(&t);
+}
+END_TEST
+
+START_TEST(a_long_prompt_is_read_in_pieces) {
+    la_ids         ids = text();
+    la_trainer_cfg c = small("elu1");
+    la_trainer     t;
+    la_sampler    *s;
+    int32_t        prompt[1200];
+    la_real        full[VOCAB];
+    c.lm.pos = LA_POS_ROPE;
+    ok(la_trainer_create(&t, &c, &ids));
+    train_to(&t, 0, 30);
+    la_ids_copy(&ids, 0, 1200, prompt);
+    la_sampler_cfg cfg = {.temperature = 0, .top_p = 1, .capacity = 1200};
+    ok(la_sampler_create(&s, t.lm, &cfg));
+    ok(la_sampler_prompt(s, prompt, 1200)); /* 512 + 512 + 176 */
+    full_pass(t.lm, prompt, 1200, full);
+    for (int v = 0; v < VOCAB; v++)
+        ck_assert_double_eq_tol((double)la_sampler_logits(s)[v], (double)full[v], 1e-4);
+    la_sampler_destroy(s);
+    la_trainer_destroy(&t);
+}
+END_TEST
+
+START_TEST(learned_positions_rebuild_from_the_last_half_block) {
+    la_ids         ids = text();
+    la_trainer_cfg c = small("softmax");
+    la_trainer     t;
+    la_sampler    *s, *fresh;
+    int32_t        out[40] = {0}, id;
+    ok(la_trainer_create(&t, &c, &ids));
+    la_sampler_cfg cfg = {.temperature = 0.8, .top_k = 3, .top_p = 1, .seed = 4};
+    ok(la_sampler_create(&s, t.lm, &cfg));
+    ok(la_sampler_prompt(s, out, 1));
+    for (int i = 1; i <= 12; i++) ok(la_sampler_next(s, out + i)); /* the 12th no longer fits the block of 12 */
+    ck_assert_int_eq(la_sampler_rebuilt(s), 1);
+    ok(la_sampler_create(&fresh, t.lm, &cfg));
+    ok(la_sampler_prompt(fresh, out + 7, 6));
+    for (int v = 0; v < VOCAB; v++)
+        ck_assert_double_eq((double)la_sampler_logits(s)[v], (double)la_sampler_logits(fresh)[v]);
+    for (int i = 0; i < 30; i++) ok(la_sampler_next(s, &id));
+    la_sampler_destroy(s);
+    la_sampler_destroy(fresh);
+    la_trainer_destroy(&t);
+}
+END_TEST
+
+/* --- the bigram model is convex: training must find what counting finds --- */
+
+START_TEST(bigram_optimum_equals_the_counted_one) {
+    la_ids     ids = text();
+    int32_t    tokens[TEXT], *labels = tokens + 1;
+    double     count[VOCAB][VOCAB] = {{0}}, row[VOCAB] = {0}, counted = 0;
+    la_params *p;
+    la_tape   *t;
+    la_optim   o;
+    la_ids_copy(&ids, 0, TEXT, tokens);
+    for (int i = 0; i + 1 < TEXT; i++) count[tokens[i]][tokens[i + 1]]++, row[tokens[i]]++;
+    for (int a = 0; a < VOCAB; a++)
+        for (int b = 0; b < VOCAB; b++)
+            if (count[a][b] > 0) counted -= count[a][b] * log(count[a][b] / row[a]) / (TEXT - 1);
+    ok(la_params_create(&p));
+    la_param w = la_params_add(p, "table", la_shape2(VOCAB, VOCAB), LA_INIT_NORMAL, 0.02);
+    ok(la_params_alloc(p, 1, 1));
+    ok(la_tape_create(&t, &(la_tape_cfg){.grad = 1}));
+    la_shape s = la_shape1(TEXT - 1);
+    la_node *logits = la_embedding(t, la_integers(t, "tokens", s, tokens), la_param_node(t, p, w));
+    la_node *loss = la_cross_entropy(t, logits, la_integers(t, "labels", s, labels));
+    ok(la_tape_seal(t, loss));
+    ok(la_optim_create(&o, la_optims[0], &(la_optim_cfg){0.9, 0.99, 1e-8, 0}, p));
+    for (int i = 0; i < 800; i++) {
+        ok(la_tape_forward(t));
+        ok(la_tape_backward(t, 1));
+        la_optim_step(&o, i < 500 ? 0.05 : 0.002);
+    }
+    ok(la_tape_forward(t));
+    ck_assert_double_eq_tol((double)*loss->x, counted, 1e-4);
+    la_optim_destroy(&o);
+    la_tape_destroy(t);
+    la_params_destroy(p);
+}
+END_TEST
+
+int main(void) {
+    int variants = 0;
+    while (la_attns[variants]) variants++;
+    Suite *suite = suite_create("train");
+    TCase *report = tcase_create("report"), *step = tcase_create("step"), *sample = tcase_create("sample");
+    tcase_add_test(report, rate_is_the_median_without_the_first_step_and_evaluations);
+    tcase_add_test(report, rate_forgets_old_steps);
+    tcase_add_test(report, times_are_readable);
+    tcase_add_test(report, metrics_lines);
+    tcase_add_loop_test(step, weights_are_bitwise_equal_at_any_number_of_threads, 0, variants);
+    tcase_add_test(step, accumulated_gradient_is_that_of_the_larger_batch);
+    tcase_add_test(step, one_batch_is_overfitted);
+    tcase_add_test(step, a_nan_stops_the_step_and_is_named_and_nothing_is_updated);
+    tcase_add_test(step, what_does_not_fit_is_refused);
+    tcase_add_test(step, evaluation_covers_the_text_and_knows_no_batch_size);
+    tcase_add_test(step, an_evaluation_can_be_interrupted);
+    tcase_add_test(step, bigram_optimum_equals_the_counted_one);
+    tcase_add_loop_test(sample, greedy_tokens_equal_those_of_the_full_forward_pass, 0, variants);
+    tcase_add_test(sample, a_long_prompt_is_read_in_pieces);
+    tcase_add_test(sample, learned_positions_rebuild_from_the_last_half_block);
+    TCase *cases[] = {report, step, sample};
+    for (int i = 0; i < 3; i++) {
+        tcase_set_timeout(cases[i], 120);
+        suite_add_tcase(suite, cases[i]);
+    }
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
