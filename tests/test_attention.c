@@ -7,7 +7,16 @@
 #include "autograd/attention/attention.h"
 #include "autograd/ops.h"
 
-enum { B = 2, H = 2, D = 5, E = 3, OWN_CHUNK = 64, LONGEST = 2 * OWN_CHUNK + 3, CHUNKS = 3, TEXTS = 6 };
+enum {
+    B = 2,
+    H = 2,
+    D = 5,
+    E = 3,
+    OWN_CHUNK = 64,
+    LONGEST = 2 * OWN_CHUNK + 3,
+    CHUNKS = 3,
+    TEXTS = 6
+};
 
 static const int64_t chunks[CHUNKS] = {4, 16, 0};
 
@@ -28,7 +37,8 @@ static setting setting_at(int i, double eps) {
     s.C = s.cfg.chunk ? s.cfg.chunk : OWN_CHUNK;
     const int64_t T[TEXTS] = {1, 2, s.C - 1, s.C, s.C + 1, 2 * s.C + 3};
     memcpy(s.T, T, sizeof T);
-    snprintf(s.name, sizeof s.name, "%s, chunk %lld, eps %g", s.cfg.variant->name, (long long)s.cfg.chunk, eps);
+    snprintf(s.name, sizeof s.name, "%s, chunk %lld, eps %g", s.cfg.variant->name,
+             (long long)s.cfg.chunk, eps);
     return s;
 }
 
@@ -69,7 +79,8 @@ static void make(text *x, const la_attn_cfg *cfg, int64_t T, want w) {
     if (w.grad) loss = cotangent(x->t, NULL, x->o, c);
     if (w.grad && w.state) loss = cotangent(x->t, loss, la_keep(x->state_out), c + 1);
     OK(la_tape_seal(x->t, loss));
-    for (int i = 0; i < 2 && c[i]; i++) fill_uniform(la_len(c[i]->shape), 1, 90 + (uint32_t)i, c[i]->x);
+    for (int i = 0; i < 2 && c[i]; i++)
+        fill_uniform(la_len(c[i]->shape), 1, 90 + (uint32_t)i, c[i]->x);
     fill_normal(x->len_k, 1, 1, x->q->x);
     fill_normal(x->len_k, 1, 2, x->k->x);
     fill_normal(x->len_v, 1, 3, x->v->x);
@@ -85,25 +96,29 @@ static la_real *row(const la_node *n, int64_t b, int64_t t, int64_t h) {
     return n->x + ((b * n->shape.d[1] + t) * n->shape.d[2] + h) * n->shape.d[3];
 }
 
-static void each_row_is(const text *x, const setting *s, const char *what, const la_real *expected, double tolerance) {
+static void each_row_is(const text *x, const setting *s, const char *what, const la_real *expected,
+                        double tolerance) {
     int64_t width = x->o->shape.d[3];
     for (int64_t i = 0; i < x->len_v; i++) {
         double d = fabs((double)x->o->x[i] - (double)expected[i]);
         if (!(d <= tolerance))
-            ck_abort_msg("%s, T %lld: %s: row %lld, column %lld is %.9g, not %.9g", s->name, (long long)x->T, what,
-                         (long long)(i / width), (long long)(i % width), (double)x->o->x[i], (double)expected[i]);
+            ck_abort_msg("%s, T %lld: %s: row %lld, column %lld is %.9g, not %.9g", s->name,
+                         (long long)x->T, what, (long long)(i / width), (long long)(i % width),
+                         (double)x->o->x[i], (double)expected[i]);
     }
 }
 
-static void close_to(const setting *s, const char *what, int64_t n, const la_real *a, const la_real *b, double tolerance) {
+static void close_to(const setting *s, const char *what, int64_t n, const la_real *a,
+                     const la_real *b, double tolerance) {
     double top = largest(n, b), d = gap(n, a, b);
     ck_assert_msg(d <= tolerance * top, "%s: %s differs by %g, largest %g", s->name, what, d, top);
 }
 
-static void same_bits(const setting *s, const char *what, int64_t n, const la_real *a, const la_real *b) {
+static void same_bits(const setting *s, const char *what, int64_t n, const la_real *a,
+                      const la_real *b) {
     int64_t at = differ(n, a, b);
-    ck_assert_msg(at < 0, "%s: %s differs at %lld: %.9g and %.9g", s->name, what, (long long)at, (double)a[at < 0 ? 0 : at],
-                  (double)b[at < 0 ? 0 : at]);
+    ck_assert_msg(at < 0, "%s: %s differs at %lld: %.9g and %.9g", s->name, what, (long long)at,
+                  (double)a[at < 0 ? 0 : at], (double)b[at < 0 ? 0 : at]);
 }
 
 static const double CLOSE = BY_PRECISION(2e-5, 1e-11);
@@ -130,7 +145,8 @@ START_TEST(the_first_output_is_the_first_value) {
         make(&x, &s.cfg, s.T[j], (want){0});
         run(&x);
         for (int64_t b = 0; b < B; b++)
-            for (int64_t h = 0; h < H; h++) close_to(&s, "o_0 against v_0", E, row(x.o, b, 0, h), row(x.v, b, 0, h), CLOSE);
+            for (int64_t h = 0; h < H; h++)
+                close_to(&s, "o_0 against v_0", E, row(x.o, b, 0, h), row(x.v, b, 0, h), CLOSE);
         la_tape_destroy(x.t);
     }
 }
@@ -141,7 +157,8 @@ START_TEST(a_constant_value_comes_out_as_it_is) {
     for (int j = 0; j < TEXTS; j++) {
         text x;
         make(&x, &s.cfg, s.T[j], (want){0});
-        for (int64_t i = 0; i < x.len_v; i++) x.v->x[i] = R(0.3 + (double)(i % E) - (double)(i % (H * E)) / 7);
+        for (int64_t i = 0; i < x.len_v; i++)
+            x.v->x[i] = R(0.3 + (double)(i % E) - (double)(i % (H * E)) / 7);
         run(&x);
         each_row_is(&x, &s, "constant v", x.v->x, 3 * CLOSE);
         la_tape_destroy(x.t);
@@ -155,7 +172,8 @@ START_TEST(equal_keys_give_the_running_mean) {
         text x;
         make(&x, &s.cfg, s.T[j], (want){0});
         la_real *mean = reals(x.len_v);
-        for (int64_t i = 0; i < x.len_k; i++) x.k->x[i] = R(0.5 - 0.3 * (double)(i % D)), x.q->x[i] = R(fabs((double)x.q->x[i]));
+        for (int64_t i = 0; i < x.len_k; i++)
+            x.k->x[i] = R(0.5 - 0.3 * (double)(i % D)), x.q->x[i] = R(fabs((double)x.q->x[i]));
         for (int64_t b = 0; b < B; b++)
             for (int64_t i = 0; i < H * E; i++) {
                 double sum = 0;
@@ -189,7 +207,8 @@ START_TEST(outputs_lie_between_the_values_so_far) {
                     double v = (double)row(x.v, b, t, 0)[i], o = (double)row(x.o, b, t, 0)[i];
                     lo = fmin(lo, v), hi = fmax(hi, v);
                     if (!(o >= lo - 3 * CLOSE && o <= hi + 3 * CLOSE))
-                        ck_abort_msg("%s, T %lld: o_%lld = %g is not in [%g, %g]", s.name, (long long)x.T, (long long)t, o, lo, hi);
+                        ck_abort_msg("%s, T %lld: o_%lld = %g is not in [%g, %g]", s.name,
+                                     (long long)x.T, (long long)t, o, lo, hi);
                 }
             }
         la_tape_destroy(x.t);
@@ -230,7 +249,8 @@ START_TEST(heads_and_batch_rows_are_independent) {
             for (int64_t t = 0; t < x.T; t++)
                 for (int64_t h = 0; h < H; h++) {
                     if (b == 1 && h == 0) {
-                        changed = R(fmax((double)changed, gap(E, row(x.o, b, t, h), row(y.o, b, t, h))));
+                        changed =
+                            R(fmax((double)changed, gap(E, row(x.o, b, t, h), row(y.o, b, t, h))));
                         continue;
                     }
                     int64_t at = row(x.q, b, t, h) - x.q->x, av = row(x.v, b, t, h) - x.v->x;
@@ -267,13 +287,16 @@ START_TEST(the_future_changes_no_bit_of_the_past) {
                 run(&y);
                 for (int64_t b = 0; b < B; b++) {
                     int64_t was = differ(at * H * E, row(x.o, b, 0, 0), row(y.o, b, 0, 0));
-                    ck_assert_msg(large || was < 0, "%s, T %lld: token %lld changes the output at token %lld",
-                                  s.name, (long long)T, (long long)at, (long long)(was / (H * E)));
+                    ck_assert_msg(large || was < 0,
+                                  "%s, T %lld: token %lld changes the output at token %lld", s.name,
+                                  (long long)T, (long long)at, (long long)(was / (H * E)));
                     double d = gap(at * H * E, row(x.o, b, 0, 0), row(y.o, b, 0, 0));
-                    ck_assert_msg(d <= BY_PRECISION(1e-6, 1e-14), "%s, T %lld: token %lld changes the past by %g",
-                                  s.name, (long long)T, (long long)at, d);
+                    ck_assert_msg(d <= BY_PRECISION(1e-6, 1e-14),
+                                  "%s, T %lld: token %lld changes the past by %g", s.name,
+                                  (long long)T, (long long)at, d);
                     ck_assert_msg(gap(H * E, row(x.o, b, at, 0), row(y.o, b, at, 0)) > 1e-3,
-                                  "%s, T %lld: token %lld does not change its own output", s.name, (long long)T, (long long)at);
+                                  "%s, T %lld: token %lld does not change its own output", s.name,
+                                  (long long)T, (long long)at);
                 }
                 la_tape_destroy(y.t);
             }
@@ -291,13 +314,17 @@ START_TEST(a_prefix_gives_the_first_rows) {
         text x;
         make(&x, &s.cfg, s.T[j], (want){0});
         for (int64_t b = 0; b < B; b++) {
-            memcpy(row(x.q, b, 0, 0), row(whole.q, b, 0, 0), (size_t)(x.T * H * D) * sizeof(la_real));
-            memcpy(row(x.k, b, 0, 0), row(whole.k, b, 0, 0), (size_t)(x.T * H * D) * sizeof(la_real));
-            memcpy(row(x.v, b, 0, 0), row(whole.v, b, 0, 0), (size_t)(x.T * H * E) * sizeof(la_real));
+            memcpy(row(x.q, b, 0, 0), row(whole.q, b, 0, 0),
+                   (size_t)(x.T * H * D) * sizeof(la_real));
+            memcpy(row(x.k, b, 0, 0), row(whole.k, b, 0, 0),
+                   (size_t)(x.T * H * D) * sizeof(la_real));
+            memcpy(row(x.v, b, 0, 0), row(whole.v, b, 0, 0),
+                   (size_t)(x.T * H * E) * sizeof(la_real));
         }
         run(&x);
         for (int64_t b = 0; b < B; b++)
-            close_to(&s, "the prefix", x.T * H * E, row(x.o, b, 0, 0), row(whole.o, b, 0, 0), CLOSE);
+            close_to(&s, "the prefix", x.T * H * E, row(x.o, b, 0, 0), row(whole.o, b, 0, 0),
+                     CLOSE);
         la_tape_destroy(x.t);
     }
     la_tape_destroy(whole.t);
@@ -352,7 +379,8 @@ START_TEST(split_and_resumed_equals_whole) {
         k[i] = la_input(t, "k", la_shape4(B, parts[i], H, D), 1);
         v[i] = la_input(t, "v", la_shape4(B, parts[i], H, E), 1);
         past[i] = (int32_t)(EARLIER + at);
-        o[i] = la_keep(la_attention(t, &s.cfg, q[i], k[i], v[i], state, la_integers(t, "past", la_shape1(1), past + i), &state));
+        o[i] = la_keep(la_attention(t, &s.cfg, q[i], k[i], v[i], state,
+                                    la_integers(t, "past", la_shape1(1), past + i), &state));
         loss = cotangent(t, loss, o[i], c + i);
     }
     loss = cotangent(t, loss, la_keep(state), c + PARTS);
@@ -380,7 +408,8 @@ START_TEST(split_and_resumed_equals_whole) {
             close_to(&s, "dv", n * E, v[i]->g + here * E, x.v->g + there * E, 5 * CLOSE);
         }
     close_to(&s, "the state that goes out", x.len_state, state->x, x.state_out->x, CLOSE);
-    close_to(&s, "the gradient of the state that came in", x.len_state, start->g, x.state->g, 5 * CLOSE);
+    close_to(&s, "the gradient of the state that came in", x.len_state, start->g, x.state->g,
+             5 * CLOSE);
     ck_assert(largest(x.len_state, start->g) > 0);
     free(all);
     la_tape_destroy(t), la_tape_destroy(x.t), la_tape_destroy(early.t);
@@ -396,7 +425,8 @@ START_TEST(decoding_token_by_token_equals_the_whole_text) {
     make(&x, &s.cfg, T, (want){.grad = 1, .state = 1, .capacity = T}); /* copies the state */
     OK(la_tape_forward(x.t));
     la_node *state_out = x.state_out;
-    for (int i = 0; i < 2; i++) { /* 0: an inference tape, in place; 1: one that trains, and copies */
+    for (int i = 0; i < 2;
+         i++) { /* 0: an inference tape, in place; 1: one that trains, and copies */
         la_tape *t;
         la_node *in[3], *out, *loss = NULL, *c;
         int32_t  past = 0;
@@ -404,13 +434,16 @@ START_TEST(decoding_token_by_token_equals_the_whole_text) {
         memory[i] = reals(B * H * len);
         la_attn_state_start(s.cfg.variant, B * H, D, E, len, memory[i]);
         OK(la_tape_create(&t, &(la_tape_cfg){.grad = i}));
-        for (int k = 0; k < 3; k++) in[k] = la_input(t, "qkv", la_shape4(B, 1, H, k < 2 ? D : E), 1);
+        for (int k = 0; k < 3; k++)
+            in[k] = la_input(t, "qkv", la_shape4(B, 1, H, k < 2 ? D : E), 1);
         la_node *state = la_leaf(t, "state", la_shape3(B, H, len), memory[i], memory_g);
-        la_node *o = la_keep(la_attention(t, &s.cfg, in[0], in[1], in[2], state, la_integers(t, "past", la_shape1(1), &past), &out));
+        la_node *o = la_keep(la_attention(t, &s.cfg, in[0], in[1], in[2], state,
+                                          la_integers(t, "past", la_shape1(1), &past), &out));
         la_keep(out);
         if (i) loss = cotangent(t, NULL, o, &c);
         OK(la_tape_seal(t, loss));
-        ck_assert_msg((out->x == memory[i]) == !i, "%s: the state is %supdated in place", s.name, i ? "" : "not ");
+        ck_assert_msg((out->x == memory[i]) == !i, "%s: the state is %supdated in place", s.name,
+                      i ? "" : "not ");
         for (; past < T; past++) {
             for (int64_t b = 0; b < B; b++) {
                 memcpy(row(in[0], b, 0, 0), row(x.q, b, past, 0), H * D * sizeof(la_real));
@@ -419,7 +452,9 @@ START_TEST(decoding_token_by_token_equals_the_whole_text) {
             }
             OK(la_tape_forward(t));
             if (i) memcpy(memory[i], out->x, (size_t)(B * H * len) * sizeof(la_real));
-            for (int64_t b = 0; b < B; b++) close_to(&s, "a decoded token", H * E, row(o, b, 0, 0), row(x.o, b, past, 0), 2 * CLOSE);
+            for (int64_t b = 0; b < B; b++)
+                close_to(&s, "a decoded token", H * E, row(o, b, 0, 0), row(x.o, b, past, 0),
+                         2 * CLOSE);
         }
         close_to(&s, "the state at the end", B * H * len, memory[i], state_out->x, 2 * CLOSE);
         free(memory_g);
@@ -436,7 +471,9 @@ START_TEST(a_state_that_does_not_fit_is_a_sentence) { /* _i is the variant */
     int32_t     past = 0;
     int64_t     len = la_attn_state_len(cfg.variant, D, E, 7);
     for (int k = 0; k < 5; k++) {
-        la_shape state = k == 0 ? la_shape3(B, H, len + 1) : k == 1 ? la_shape3(B, H + 1, len) : la_shape2(B * H, len);
+        la_shape state = k == 0   ? la_shape3(B, H, len + 1)
+                         : k == 1 ? la_shape3(B, H + 1, len)
+                                  : la_shape2(B * H, len);
         la_tape *t;
         OK(la_tape_create(&t, NULL));
         la_node *q = la_input(t, "q", la_shape4(B, 4, H, D), 0);
@@ -447,7 +484,10 @@ START_TEST(a_state_that_does_not_fit_is_a_sentence) { /* _i is the variant */
             ck_assert_ptr_null(la_attention(t, &cfg, q, q, v, la_input(t, "s", state, 0), p, NULL));
         else
             ck_assert_ptr_null(la_attention(t, &cfg, q, q, v, NULL, NULL, NULL));
-        FAILS(la_tape_seal(t, NULL), k == 4 ? LA_ARG : LA_SHAPE, k < 3 ? "the state" : k == 3 ? "(2,5,2,3)" : "eps");
+        FAILS(la_tape_seal(t, NULL), k == 4 ? LA_ARG : LA_SHAPE,
+              k < 3    ? "the state"
+              : k == 3 ? "(2,5,2,3)"
+                       : "eps");
         la_tape_destroy(t);
     }
 }
@@ -456,14 +496,19 @@ END_TEST
 /* --- extreme inputs --- */
 
 static void all_finite(const setting *s, const char *what, const text *x) {
-    ck_assert_msg(la_find_nonfinite((size_t)x->len_v, x->o->x) < 0, "%s, T %lld, %s: o is not finite", s->name, (long long)x->T, what);
-    ck_assert_msg(la_find_nonfinite((size_t)x->len_k, x->q->g) < 0, "%s, T %lld, %s: dq is not finite", s->name, (long long)x->T, what);
-    ck_assert_msg(la_find_nonfinite((size_t)x->len_k, x->k->g) < 0, "%s, T %lld, %s: dk is not finite", s->name, (long long)x->T, what);
-    ck_assert_msg(la_find_nonfinite((size_t)x->len_v, x->v->g) < 0, "%s, T %lld, %s: dv is not finite", s->name, (long long)x->T, what);
+    ck_assert_msg(la_find_nonfinite((size_t)x->len_v, x->o->x) < 0,
+                  "%s, T %lld, %s: o is not finite", s->name, (long long)x->T, what);
+    ck_assert_msg(la_find_nonfinite((size_t)x->len_k, x->q->g) < 0,
+                  "%s, T %lld, %s: dq is not finite", s->name, (long long)x->T, what);
+    ck_assert_msg(la_find_nonfinite((size_t)x->len_k, x->k->g) < 0,
+                  "%s, T %lld, %s: dk is not finite", s->name, (long long)x->T, what);
+    ck_assert_msg(la_find_nonfinite((size_t)x->len_v, x->v->g) < 0,
+                  "%s, T %lld, %s: dv is not finite", s->name, (long long)x->T, what);
 }
 
-static const char *const extremes[] = {"q, k of 30 N(0,1)", "keys at +-500", "keys that climb by 40", "q = 0",
-                                       "k = 0", "q = k = 0", "q = -k", "q = -k, all keys equal"};
+static const char *const extremes[] = {
+    "q, k of 30 N(0,1)", "keys at +-500", "keys that climb by 40", "q = 0", "k = 0",
+    "q = k = 0",         "q = -k",        "q = -k, all keys equal"};
 enum { EXTREMES = sizeof extremes / sizeof *extremes };
 
 static void set_extreme(int kind, text *x) {
@@ -471,14 +516,30 @@ static void set_extreme(int kind, text *x) {
         la_real *q = x->q->x + i, *k = x->k->x + i;
         int64_t  t = i / (H * D) % x->T;
         switch (kind) {
-        case 0: *q *= 30, *k *= 30; break;
-        case 1: *k = *k > 0 ? 500 : -500; break;
-        case 2: *k += R(40 * t - 300); break;
-        case 3: *q = 0; break;
-        case 4: *k = 0; break;
-        case 5: *q = *k = 0; break;
-        case 6: *q = -*k; break;
-        case 7: *k = R(0.7 - 0.3 * (double)(i % D)), *q = -*k; break;
+        case 0:
+            *q *= 30, *k *= 30;
+            break;
+        case 1:
+            *k = *k > 0 ? 500 : -500;
+            break;
+        case 2:
+            *k += R(40 * t - 300);
+            break;
+        case 3:
+            *q = 0;
+            break;
+        case 4:
+            *k = 0;
+            break;
+        case 5:
+            *q = *k = 0;
+            break;
+        case 6:
+            *q = -*k;
+            break;
+        case 7:
+            *k = R(0.7 - 0.3 * (double)(i % D)), *q = -*k;
+            break;
         }
     }
 }
@@ -506,7 +567,8 @@ static double dot(const la_real *a, const la_real *b) {
     return s;
 }
 
-static void weighted(const text *x, int64_t b, int64_t t, int64_t h, double eps, const double *w, double *o) {
+static void weighted(const text *x, int64_t b, int64_t t, int64_t h, double eps, const double *w,
+                     double *o) {
     double total = eps;
     for (int e = 0; e < E; e++) o[e] = 0;
     for (int64_t j = 0; j <= t; j++) {
@@ -519,7 +581,8 @@ static void weighted(const text *x, int64_t b, int64_t t, int64_t h, double eps,
 static void by_softmax(const text *x, int64_t b, int64_t t, int64_t h, double eps, double *o) {
     double *w = calloc((size_t)t + 1, sizeof *w), top = -HUGE_VAL;
     (void)eps;
-    for (int64_t j = 0; j <= t; j++) top = fmax(top, w[j] = dot(row(x->q, b, t, h), row(x->k, b, j, h)) / sqrt(D));
+    for (int64_t j = 0; j <= t; j++)
+        top = fmax(top, w[j] = dot(row(x->q, b, t, h), row(x->k, b, j, h)) / sqrt(D));
     for (int64_t j = 0; j <= t; j++) w[j] = exp(w[j] - top);
     weighted(x, b, t, h, 0, w, o);
     free(w);
@@ -546,8 +609,10 @@ static void by_cosine(const text *x, int64_t b, int64_t t, int64_t h, double eps
     free(w);
 }
 
-/* Bidirectional, over the prefix: softmax of q over features times (softmax of K over tokens)' V. */
-static void by_double_softmax(const text *x, int64_t b, int64_t t, int64_t h, double eps, double *o) {
+/* Bidirectional, over the prefix: softmax of q over features times (softmax of K over tokens)' V.
+ */
+static void by_double_softmax(const text *x, int64_t b, int64_t t, int64_t h, double eps,
+                              double *o) {
     double         total = 0, top = -HUGE_VAL, out[E] = {0};
     const la_real *q = row(x->q, b, t, h);
     (void)eps;
@@ -569,7 +634,10 @@ static void by_double_softmax(const text *x, int64_t b, int64_t t, int64_t h, do
 static const struct {
     const char *name;
     definition *o;
-} definitions[] = {{"softmax", by_softmax}, {"elu1", by_elu1}, {"cosine", by_cosine}, {"double-softmax", by_double_softmax}};
+} definitions[] = {{"softmax", by_softmax},
+                   {"elu1", by_elu1},
+                   {"cosine", by_cosine},
+                   {"double-softmax", by_double_softmax}};
 
 static definition *definition_of(const setting *s) {
     for (size_t i = 0; i < sizeof definitions / sizeof *definitions; i++)
@@ -578,7 +646,8 @@ static definition *definition_of(const setting *s) {
     return NULL;
 }
 
-static void compare(const setting *s, const char *what, definition *define, const text *x, int64_t from, double tolerance) {
+static void compare(const setting *s, const char *what, definition *define, const text *x,
+                    int64_t from, double tolerance) {
     for (int64_t b = 0; b < x->o->shape.d[0]; b++)
         for (int64_t h = 0; h < x->o->shape.d[2]; h++)
             for (int64_t t = from; t < x->T; t++) {
@@ -586,8 +655,9 @@ static void compare(const setting *s, const char *what, definition *define, cons
                 define(x, b, t, h, s->cfg.eps, o);
                 for (int e = 0; e < E; e++)
                     if (!(fabs(o[e] - (double)row(x->o, b, t, h)[e]) <= tolerance))
-                        ck_abort_msg("%s, T %lld, %s: o_%lld is %.9g, not %.9g", s->name, (long long)x->T, what,
-                                     (long long)t, (double)row(x->o, b, t, h)[e], o[e]);
+                        ck_abort_msg("%s, T %lld, %s: o_%lld is %.9g, not %.9g", s->name,
+                                     (long long)x->T, what, (long long)t,
+                                     (double)row(x->o, b, t, h)[e], o[e]);
             }
 }
 
@@ -610,7 +680,8 @@ START_TEST(extreme_inputs_give_what_the_definition_gives) {
     int         kind = _i % EXTREMES;
     definition *define = definition_of(&s);
     if (kind >= 6 && !strcmp(s.cfg.variant->name, "cosine")) {
-        printf("%s, %s: not compared with the definition: the weights are 0 but for rounding\n", s.name, extremes[kind]);
+        printf("%s, %s: not compared with the definition: the weights are 0 but for rounding\n",
+               s.name, extremes[kind]);
         return;
     }
     for (int j = 0; j < TEXTS && define; j++) {
@@ -644,15 +715,19 @@ START_TEST(columns_of_one_product_equal_dense_inputs) { /* here E = D, as in a m
         fill_uniform(x.len_v, 1, 90, c->x);
         la_node *dense[] = {x.q, x.k, x.v};
         for (int64_t r = 0; r < B * T; r++)
-            for (int i = 0; i < 3; i++) memcpy(qkv->x + (3 * r + i) * C, dense[i]->x + r * C, (size_t)C * sizeof(la_real));
+            for (int i = 0; i < 3; i++)
+                memcpy(qkv->x + (3 * r + i) * C, dense[i]->x + r * C, (size_t)C * sizeof(la_real));
         run(&x);
         OK(la_tape_forward(t));
         OK(la_tape_backward(t, 1));
         same_bits(&s, "o of columns", x.len_v, o->x, x.o->x);
         for (int64_t r = 0; r < B * T; r++)
             for (int i = 0; i < 3; i++)
-                same_bits(&s, i == 0 ? "dq of columns" : i == 1 ? "dk of columns" : "dv of columns", C,
-                          qkv->g + (3 * r + i) * C, dense[i]->g + r * C);
+                same_bits(&s,
+                          i == 0   ? "dq of columns"
+                          : i == 1 ? "dk of columns"
+                                   : "dv of columns",
+                          C, qkv->g + (3 * r + i) * C, dense[i]->g + r * C);
         la_tape_destroy(t), la_tape_destroy(x.t);
     }
 }
@@ -680,7 +755,8 @@ START_TEST(memory_grows_linearly_with_the_text) { /* _i is the variant */
         la_tape_destroy(x.t);
     }
     double ratio = (double)bytes[1] / (double)bytes[0];
-    ck_assert_msg(ratio < 2.2 && ratio > 1.5, "%s: 4096 tokens need %.2f times what 2048 need", s.name, ratio);
+    ck_assert_msg(ratio < 2.2 && ratio > 1.5, "%s: 4096 tokens need %.2f times what 2048 need",
+                  s.name, ratio);
 }
 END_TEST
 
@@ -693,7 +769,8 @@ START_TEST(variants_are_found_by_name) {
         ck_assert_ptr_eq(a, la_attns[i]);
         for (int j = 0; j < i; j++) ck_assert_str_ne(a->name, la_attns[j]->name);
     }
-    FAILS(la_attn_find("elu", &a), LA_NAME, "unknown attention variant \"elu\": did you mean elu1?");
+    FAILS(la_attn_find("elu", &a), LA_NAME,
+          "unknown attention variant \"elu\": did you mean elu1?");
     ck_assert_ptr_null(a);
 }
 END_TEST

@@ -28,13 +28,15 @@ static void list_items(void) {
 
 static const char *title(const item *it) {
     static char text[200];
-    snprintf(text, sizeof text, "%s, %s%s", it->subject.name, it->c->name, it->split ? ", split" : "");
+    snprintf(text, sizeof text, "%s, %s%s", it->subject.name, it->c->name,
+             it->split ? ", split" : "");
     return text;
 }
 
 static void create(la_trial *r, const item *it, unsigned without_grad, int inference) {
-    la_trial_cfg cfg = {.inference = inference, .split = it->split, .without_grad = without_grad, .seed = 5};
-    la_status    s = la_trial_create(r, &it->subject, it->c, &cfg);
+    la_trial_cfg cfg = {
+        .inference = inference, .split = it->split, .without_grad = without_grad, .seed = 5};
+    la_status s = la_trial_create(r, &it->subject, it->c, &cfg);
     ck_assert_msg(s == LA_OK, "%s: %s", title(it), la_error());
     ck_assert_msg(r->n_out > 0 && r->n_in > 0, "%s: no output or no input", title(it));
 }
@@ -49,7 +51,8 @@ static void step(la_trial *r) {
 START_TEST(every_subject_is_complete) {
     la_subject s = la_subject_at(_i), found;
     ck_assert(s.name && *s.name);
-    ck_assert_msg(s.formula && *s.formula && !strchr(s.formula, '\n'), "%s: formula is not one line", s.name);
+    ck_assert_msg(s.formula && *s.formula && !strchr(s.formula, '\n'),
+                  "%s: formula is not one line", s.name);
     ck_assert_msg(s.cases && s.cases[0].name, "%s has no cases", s.name);
     ck_assert_msg(s.op && s.op->infer && s.op->forward && s.op->backward && s.op->reference,
                   "%s: infer, forward, backward or reference is missing", s.name);
@@ -57,9 +60,11 @@ START_TEST(every_subject_is_complete) {
     for (int k = 0; k < 2; k++) {
         const char *file = k ? s.op->file : s.file;
         snprintf(path, sizeof path, "%s/%s", LA_SOURCE_DIR, file ? file : "?");
-        ck_assert_msg(access(path, R_OK) == 0, "%s: the derivation should stand in %s", s.name, path);
+        ck_assert_msg(access(path, R_OK) == 0, "%s: the derivation should stand in %s", s.name,
+                      path);
     }
-    ck_assert_msg(!s.variant || (s.paper && *s.paper && s.variant->cost), "%s: paper or cost is missing", s.name);
+    ck_assert_msg(!s.variant || (s.paper && *s.paper && s.variant->cost),
+                  "%s: paper or cost is missing", s.name);
     OK(la_subject_find(s.name, &found));
     ck_assert_ptr_eq(found.op, s.op);
     ck_assert_ptr_eq(found.variant, s.variant);
@@ -89,8 +94,8 @@ START_TEST(forward_equals_the_reference) {
     for (int k = 0; k < r.n_out; k++) {
         int64_t len = la_len(r.out[k]->shape);
         double  top = largest(len, r.out[k]->x), d = gap(len, is[k], r.out[k]->x);
-        ck_assert_msg(d <= BY_PRECISION(2e-5, 1e-11) * top, "%s: output %d differs by %g, largest is %g", title(it),
-                      k, d, top);
+        ck_assert_msg(d <= BY_PRECISION(2e-5, 1e-11) * top,
+                      "%s: output %d differs by %g, largest is %g", title(it), k, d, top);
         free(is[k]);
     }
     la_trial_destroy(&r);
@@ -142,7 +147,8 @@ START_TEST(gradcheck_sees_one_part_in_a_million) { /* _i is the subject */
     wrong.backward = nearly_right;
     s.op = &wrong;
     OK(la_gradcheck(&s, s.cases, 0, &worst));
-    ck_assert_msg(worst > 1e-7 && worst < 1e-5, "%s: a gradient 1e-6 off shows as %g", s.name, worst);
+    ck_assert_msg(worst > 1e-7 && worst < 1e-5, "%s: a gradient 1e-6 off shows as %g", s.name,
+                  worst);
 }
 END_TEST
 
@@ -160,7 +166,8 @@ START_TEST(two_backwards_give_twice_the_gradient) {
     for (int i = 0; i < r.n_in; i++) {
         int64_t len = la_len(r.in[i]->shape);
         double  top = largest(len, once[i]), d = gap(len, once[i], r.in[i]->g);
-        ck_assert_msg(d <= BY_PRECISION(2e-6, 1e-14) * top, "%s: input %d, twice is %g off, largest %g", title(it), i, d, top);
+        ck_assert_msg(d <= BY_PRECISION(2e-6, 1e-14) * top,
+                      "%s: input %d, twice is %g off, largest %g", title(it), i, d, top);
         free(once[i]);
     }
     la_trial_destroy(&r);
@@ -176,18 +183,21 @@ START_TEST(an_input_without_gradient_leaves_the_others_alone) {
         create(&some, it, mask, 0);
         OK(la_tape_forward(some.tape));
         if (mask + 1 == 1u << all.n_in)
-            FAILS(la_tape_backward(some.tape, 1), LA_STATE, "no parameter that the loss depends on");
+            FAILS(la_tape_backward(some.tape, 1), LA_STATE,
+                  "no parameter that the loss depends on");
         else
             OK(la_tape_backward(some.tape, 1));
-        ck_assert_msg(differ(1, all.loss->x, some.loss->x) < 0, "%s: mask %x changes the loss", title(it), mask);
+        ck_assert_msg(differ(1, all.loss->x, some.loss->x) < 0, "%s: mask %x changes the loss",
+                      title(it), mask);
         for (int i = 0; i < all.n_in; i++) {
             if (mask >> i & 1) {
                 ck_assert_ptr_null(some.in[i]->g);
                 continue;
             }
             int64_t at = differ(la_len(all.in[i]->shape), all.in[i]->g, some.in[i]->g);
-            ck_assert_msg(at < 0, "%s: without gradients of mask %x, that of input %d differs at %lld", title(it),
-                          mask, i, (long long)at);
+            ck_assert_msg(at < 0,
+                          "%s: without gradients of mask %x, that of input %d differs at %lld",
+                          title(it), mask, i, (long long)at);
         }
         la_trial_destroy(&some);
     }
@@ -230,7 +240,8 @@ int main(void) {
         tcase_add_loop_test(c, gradient_equals_finite_differences, 0, n_items);
         tcase_add_loop_test(c, gradcheck_sees_one_part_in_a_million, 0, la_subject_count());
     } else
-        printf("not checked in float: gradients against differences, which need double; see the 64-bit test\n");
+        printf("not checked in float: gradients against differences, which need double; see the "
+               "64-bit test\n");
     tcase_add_loop_test(c, two_backwards_give_twice_the_gradient, 0, n_items);
     tcase_add_loop_test(c, an_input_without_gradient_leaves_the_others_alone, 0, n_items);
     c = add_case(s, "threads");

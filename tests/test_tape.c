@@ -17,8 +17,8 @@ enum { COUNTING = 0 }; /* the sanitizer has hooks of its own */
 static long allocations;
 #else
 enum { COUNTING = 1 };
-static long allocations;
-static char early[4096]; /* for dlsym itself, which may allocate */
+static long   allocations;
+static char   early[4096]; /* for dlsym itself, which may allocate */
 static size_t early_used;
 
 static void *next(const char *name) {
@@ -30,7 +30,8 @@ static void *next(const char *name) {
 extern const char __executable_start, etext; /* by the linker: where this program's code is */
 
 static void tally(const char *caller) {
-    if (caller >= &__executable_start && caller < &etext) __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
+    if (caller >= &__executable_start && caller < &etext)
+        __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
 }
 
 #define FORWARD(type, name, parameters, ...)                                                       \
@@ -45,7 +46,7 @@ void *aligned_alloc(size_t a, size_t n) { FORWARD(void *, aligned_alloc, (size_t
 void *memalign(size_t a, size_t n);
 void *memalign(size_t a, size_t n) { FORWARD(void *, memalign, (size_t, size_t), a, n); }
 int   posix_memalign(void **p, size_t a, size_t n) {
-    FORWARD(int, posix_memalign, (void **, size_t, size_t), p, a, n);
+      FORWARD(int, posix_memalign, (void **, size_t, size_t), p, a, n);
 }
 void *calloc(size_t count, size_t n) {
     static int inside;
@@ -159,7 +160,9 @@ static la_node *embed_reals(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
     return la_embedding(t, x, la_input(t, "table", la_shape2(5, 3), 1));
 }
-static la_node *labels_too_few(la_tape *t, la_node *x, la_node *ids) { return la_cross_entropy(t, x, ids); }
+static la_node *labels_too_few(la_tape *t, la_node *x, la_node *ids) {
+    return la_cross_entropy(t, x, ids);
+}
 static la_node *rope_of_odd_heads(la_tape *t, la_node *x, la_node *ids) {
     return la_rope(t, la_heads(t, x, 0, 2, 3), ids);
 }
@@ -176,7 +179,8 @@ static const struct {
     {add_other_shape, LA_SHAPE, "add: x is (2,3,8) and other is (6,8)"},
     {bias_too_short, LA_SHAPE, "linear: the bias b must be (4), and is (3)"},
     {reshape_other_length, LA_SHAPE, "reshape: x is (2,3,8) and cannot become (6,7)"},
-    {heads_outside, LA_SHAPE, "heads: columns 4 to 10 (2 heads of 3) are not in x, which is (2,3,8)"},
+    {heads_outside, LA_SHAPE,
+     "heads: columns 4 to 10 (2 heads of 3) are not in x, which is (2,3,8)"},
     {heads_of_a_matrix, LA_SHAPE, "which is (6,8)"},
     {gelu_of_columns, LA_SHAPE, "gelu: x is a view of columns"},
     {reshape_of_columns, LA_SHAPE, "cannot become (24)"},
@@ -191,7 +195,8 @@ static const struct {
 START_TEST(each_mistake_has_its_sentence) {
     static const int32_t past[] = {0};
     la_tape             *t = training();
-    la_node *x = la_named(t, input(t, la_shape3(2, 3, 8)), "x"), *ids = la_integers(t, "ids", la_shape1(1), past);
+    la_node             *x = la_named(t, input(t, la_shape3(2, 3, 8)), "x"),
+            *ids = la_integers(t, "ids", la_shape1(1), past);
     ck_assert_ptr_null(mistakes[_i].make(t, x, ids));
     FAILS(la_tape_seal(t, NULL), mistakes[_i].status, mistakes[_i].says);
     la_tape_destroy(t);
@@ -261,8 +266,8 @@ END_TEST
 /* --- derivatives by hand --- */
 
 static void is(const char *what, const la_real *x, double want) {
-    ck_assert_msg(fabs((double)*x - want) <= 8 * LA_REAL_EPSILON * fmax(1, fabs(want)), "%s is %.17g, not %.17g", what,
-                  (double)*x, want);
+    ck_assert_msg(fabs((double)*x - want) <= 8 * LA_REAL_EPSILON * fmax(1, fabs(want)),
+                  "%s is %.17g, not %.17g", what, (double)*x, want);
 }
 
 START_TEST(simple_autograd_with_D_x_plus_x) {
@@ -302,7 +307,8 @@ START_TEST(simple_autograd_with_D_x_to_the_fourth_when_x_is_2) {
 }
 END_TEST
 
-START_TEST(a_diamond_adds_both_sides) { /* y = gelu(x); (y + x) . y at x = 1: D = (y'+1) y + (y+x) y' */
+START_TEST(
+    a_diamond_adds_both_sides) { /* y = gelu(x); (y + x) . y at x = 1: D = (y'+1) y + (y+x) y' */
     la_tape *t = training();
     la_node *x = input(t, la_shape1(1)), *y = la_gelu(t, x), *z = la_inner(t, la_add(t, y, x), y);
     OK(la_tape_seal(t, z));
@@ -356,7 +362,8 @@ END_TEST
 START_TEST(a_node_that_the_loss_does_not_need_has_no_gradient) {
     la_tape *t = training();
     la_node *x = input(t, la_shape1(2)), *other = input(t, la_shape1(2)), *side = la_gelu(t, other);
-    la_node *both = la_add(t, x, side), *y = la_gelu(t, x); /* `both` hangs on x, and on nothing below */
+    la_node *both = la_add(t, x, side),
+            *y = la_gelu(t, x); /* `both` hangs on x, and on nothing below */
     la_keep(both);
     seal_sum(t, y);
     x->x[0] = x->x[1] = 0;
@@ -372,7 +379,8 @@ START_TEST(gradients_of_kept_values_and_of_inference_tapes) {
     OK(la_tape_create(&t, NULL));
     ck_assert_int_eq(la_tape_training(t), 0);
     la_real  x[2] = {1, 2}, g[2] = {7, 7};
-    la_node *leaf = la_leaf(t, "leaf", la_shape1(2), x, g), *in = input(t, la_shape1(2)), *y = la_keep(la_add(t, leaf, in));
+    la_node *leaf = la_leaf(t, "leaf", la_shape1(2), x, g), *in = input(t, la_shape1(2)),
+            *y = la_keep(la_add(t, leaf, in));
     OK(la_tape_seal(t, NULL));
     in->x[0] = 10, in->x[1] = 20;
     OK(la_tape_forward(t));
@@ -438,12 +446,14 @@ START_TEST(shared_memory_changes_no_bit_and_saves_much) {
     for (int i = 0; i < 3; i++) {
         step(a.t);
         step(b.t);
-        ck_assert_msg(differ(1, a.loss->x, b.loss->x) < 0, "step %d: %.9g and %.9g", i, (double)*a.loss->x, (double)*b.loss->x);
+        ck_assert_msg(differ(1, a.loss->x, b.loss->x) < 0, "step %d: %.9g and %.9g", i,
+                      (double)*a.loss->x, (double)*b.loss->x);
         int64_t at = differ((int64_t)la_params_len(a.p), la_params_g(a.p), la_params_g(b.p));
         ck_assert_msg(at < 0, "step %d: gradients differ at %lld", i, (long long)at);
     }
     ck_assert(largest((int64_t)la_params_len(a.p), la_params_g(a.p)) > 0);
-    ck_assert_msg(la_tape_bytes(a.t) < la_tape_unshared(a.t) * 2 / 3, "%zu shared, %zu unshared", la_tape_bytes(a.t), la_tape_unshared(a.t));
+    ck_assert_msg(la_tape_bytes(a.t) < la_tape_unshared(a.t) * 2 / 3, "%zu shared, %zu unshared",
+                  la_tape_bytes(a.t), la_tape_unshared(a.t));
     ck_assert_uint_lt(la_tape_bytes(a.t), la_tape_bytes(b.t));
     ck_assert_uint_eq(la_tape_unshared(a.t), la_tape_unshared(b.t));
     tear(&a), tear(&b);
@@ -464,7 +474,8 @@ START_TEST(a_kept_value_survives_backward) {
     }
     OK(la_tape_backward(n.t, 1));
     for (int i = 0; i < len; i++) {
-        ck_assert_msg(differ(la_len(kept[i]->shape), was[i], kept[i]->x) < 0, "node %d was overwritten", i);
+        ck_assert_msg(differ(la_len(kept[i]->shape), was[i], kept[i]->x) < 0,
+                      "node %d was overwritten", i);
         free(was[i]);
     }
     tear(&n);
@@ -489,7 +500,8 @@ END_TEST
 
 START_TEST(a_hundred_replays_allocate_nothing) {
     if (!COUNTING) {
-        printf("not checked with a sanitizer: that replays allocate nothing (it has the malloc hooks)\n");
+        printf("not checked with a sanitizer: that replays allocate nothing (it has the malloc "
+               "hooks)\n");
         return;
     }
     net n;
@@ -507,7 +519,8 @@ START_TEST(a_hundred_replays_allocate_nothing) {
     ck_assert(!failed);
     ck_assert_msg(after == before, "%ld allocations in 100 replays", after - before);
     free(la_alloc_aligned(1000));
-    ck_assert_msg(__atomic_load_n(&allocations, __ATOMIC_RELAXED) > after, "aligned allocations are not counted");
+    ck_assert_msg(__atomic_load_n(&allocations, __ATOMIC_RELAXED) > after,
+                  "aligned allocations are not counted");
     tear(&n);
 }
 END_TEST
@@ -517,14 +530,16 @@ END_TEST
 START_TEST(find_nonfinite_names_the_first_node) {
     la_tape *t = training();
     la_node *x = la_input(t, "x", la_shape2(2, 3), 1), *w = la_input(t, "w", la_shape2(4, 3), 1);
-    la_node *a = la_named(t, la_linear(t, x, w, NULL), "first"), *b = la_named(t, la_gelu(t, a), "second");
+    la_node *a = la_named(t, la_linear(t, x, w, NULL), "first"),
+            *b = la_named(t, la_gelu(t, a), "second");
     la_node *loss = la_inner(t, b, b);
     OK(la_tape_seal(t, loss));
     fill_uniform(6, 1, 1, x->x);
     fill_uniform(12, 1, 2, w->x);
     OK(la_tape_find_nonfinite(t));
     x->x[3 + 1] = R(NAN);
-    FAILS(la_tape_find_nonfinite(t), LA_NUMERIC, "the value of first (linear) is not a number at row 1, column 0");
+    FAILS(la_tape_find_nonfinite(t), LA_NUMERIC,
+          "the value of first (linear) is not a number at row 1, column 0");
     x->x[4] = 0;
     la_real big = LA_REAL_BITS == 64 ? R(1e200) : R(1e30); /* finite; its square is not */
     for (int i = 0; i < 3; i++) w->x[9 + i] = big, x->x[i] = 1;
@@ -537,17 +552,21 @@ END_TEST
 START_TEST(find_nonfinite_sees_leaves_and_gradients) {
     la_real  x[2] = {1, R(INFINITY)}, gx[2] = {0}, big[2];
     la_tape *t = training();
-    la_node *a = la_leaf(t, "leaf", la_shape1(2), x, gx), *c = la_leaf(t, "factor", la_shape1(2), big, NULL);
+    la_node *a = la_leaf(t, "leaf", la_shape1(2), x, gx),
+            *c = la_leaf(t, "factor", la_shape1(2), big, NULL);
     big[0] = big[1] = 0;
     la_node *s = la_inner(t, a, c), *loss = la_inner(t, s, s);
     OK(la_tape_seal(t, loss));
-    FAILS(la_tape_find_nonfinite(t), LA_NUMERIC, "the value of leaf (leaf) is infinite at row 0, column 1");
+    FAILS(la_tape_find_nonfinite(t), LA_NUMERIC,
+          "the value of leaf (leaf) is infinite at row 0, column 1");
     big[0] = LA_REAL_BITS == 64 ? R(1e154) : R(1e19);
     big[1] = 0;
     x[0] = R(0.5), x[1] = 0; /* loss = (c x)^2 is finite, and D = 2 c (c x) is c^2 */
     OK(la_tape_find_nonfinite(t));
     big[0] = LA_REAL_BITS == 64 ? R(3e155) : R(3e20);
-    x[0] = R(1.0 / 40); /* now c x = c / 40 has a finite square, and 2 c (c x) is beyond the largest number */
+    x[0] = R(
+        1.0 /
+        40); /* now c x = c / 40 has a finite square, and 2 c (c x) is beyond the largest number */
     la_status st = la_tape_find_nonfinite(t);
     ck_assert_msg(st == LA_NUMERIC && strstr(la_error(), "the gradient of leaf"), "%s", la_error());
     la_tape_destroy(t);
@@ -576,7 +595,8 @@ START_TEST(dumps_show_each_node) {
         const la_node *d = la_tape_at(n.t, i);
         if (d->op) {
             ck_assert_msg(strstr(text, d->op->name) != NULL, "%s is not in the text", d->op->name);
-            ck_assert_msg(strstr(dot, d->op->name) != NULL, "%s is not in the drawing", d->op->name);
+            ck_assert_msg(strstr(dot, d->op->name) != NULL, "%s is not in the drawing",
+                          d->op->name);
         }
         ck_assert_msg(strstr(text, d->name) != NULL, "%s is not in the text", d->name);
         snprintf(line, sizeof line, "  n%d [shape=", i);
@@ -587,7 +607,8 @@ START_TEST(dumps_show_each_node) {
         }
     }
     snprintf(line, sizeof line, "%d nodes", la_tape_len(n.t));
-    ck_assert(strstr(text, line) && strstr(text, "the loss") && strstr(text, "(40,24)") && strstr(text, "MiB"));
+    ck_assert(strstr(text, line) && strstr(text, "the loss") && strstr(text, "(40,24)") &&
+              strstr(text, "MiB"));
     ck_assert(!strncmp(dot, "digraph", 7) && dot[strlen(dot) - 2] == '}');
     free(text), free(dot);
     tear(&n);
@@ -599,7 +620,8 @@ END_TEST
 START_TEST(dropout_masks_are_a_function_of_seed_step_and_node) {
     enum { N = 20000 };
     la_tape *t = training();
-    la_node *x = la_input(t, "x", la_shape1(N), 1), *a = la_keep(la_dropout(t, x, 0.3)), *b = la_keep(la_dropout(t, x, 0.3));
+    la_node *x = la_input(t, "x", la_shape1(N), 1), *a = la_keep(la_dropout(t, x, 0.3)),
+            *b = la_keep(la_dropout(t, x, 0.3));
     la_node *loss = la_inner(t, a, b);
     OK(la_tape_seal(t, loss));
     for (int i = 0; i < N; i++) x->x[i] = 1;
@@ -610,8 +632,10 @@ START_TEST(dropout_masks_are_a_function_of_seed_step_and_node) {
     for (int i = 0; i < N; i++) {
         mean += (double)a->x[i] / N;
         both += (a->x[i] != 0 && b->x[i] != 0) / (double)N;
-        double want = a->x[i] != 0 && b->x[i] != 0 ? 2 / 0.49 : 0; /* backward draws the same masks */
-        if (fabs((double)g[i] - want) > 1e-5) ck_abort_msg("gradient %d is %g, not %g", i, (double)g[i], want);
+        double want =
+            a->x[i] != 0 && b->x[i] != 0 ? 2 / 0.49 : 0; /* backward draws the same masks */
+        if (fabs((double)g[i] - want) > 1e-5)
+            ck_abort_msg("gradient %d is %g, not %g", i, (double)g[i], want);
     }
     ck_assert_double_eq_tol(mean, 1, 5 * sqrt(0.3 / 0.7 / N));
     ck_assert_double_eq_tol(both, 0.49, 5 * sqrt(0.49 * 0.51 / N)); /* two nodes, two masks */
@@ -657,12 +681,14 @@ START_TEST(parameters_are_named_aligned_and_drawn_from_the_seed) {
     ck_assert(la_shape_eq(la_param_shape(p, 0), la_shape2(100, 70)));
     la_real *x = la_params_x(p);
     double   mean = 0, square = 0;
-    for (int i = 0; i < 7000; i++) mean += (double)x[i] / 7000, square += (double)x[i] * (double)x[i] / 7000;
+    for (int i = 0; i < 7000; i++)
+        mean += (double)x[i] / 7000, square += (double)x[i] * (double)x[i] / 7000;
     ck_assert_double_eq_tol(mean, 0, 5 * 0.5 / sqrt(7000));
     ck_assert_double_eq_tol(square, 0.25, 5 * 0.25 * sqrt(2.0 / 7000));
     for (int i = 0; i < 3; i++) {
         ck_assert_uint_eq((uintptr_t)(x + la_param_offset(p, i)) % LA_ALIGN, 0);
-        for (int j = 0; i && j < (i == 1 ? 3 : 5); j++) ck_assert(x[la_param_offset(p, i) + (size_t)j] == (i == 2));
+        for (int j = 0; i && j < (i == 1 ? 3 : 5); j++)
+            ck_assert(x[la_param_offset(p, i) + (size_t)j] == (i == 2));
     }
     ck_assert(largest((int64_t)la_params_len(p), la_params_g(p)) == 0);
     ck_assert_ptr_null(la_params_g(q));
@@ -677,15 +703,19 @@ START_TEST(bad_parameters_are_sentences_at_alloc) {
         la_params *p;
         OK(la_params_create(&p));
         la_params_add(p, "w", la_shape1(3), LA_INIT_ONE, 0);
-        if (k == 0) ck_assert_int_eq(la_params_add(p, "w", la_shape1(3), LA_INIT_ONE, 0), LA_NO_PARAM);
-        if (k == 1) ck_assert_int_eq(la_params_add(p, "v", la_shape1(0), LA_INIT_ONE, 0), LA_NO_PARAM);
+        if (k == 0)
+            ck_assert_int_eq(la_params_add(p, "w", la_shape1(3), LA_INIT_ONE, 0), LA_NO_PARAM);
+        if (k == 1)
+            ck_assert_int_eq(la_params_add(p, "v", la_shape1(0), LA_INIT_ONE, 0), LA_NO_PARAM);
         for (int i = 0; k == 2 && i < 40; i++) la_params_push(p, "deeper");
         if (k == 3) la_params_push(p, "%0300d", 0);
         static const struct {
             la_status   status;
             const char *says;
-        } expect[] = {{LA_NAME, "two parameters named w"}, {LA_SHAPE, "v cannot have the shape (0)"},
-                      {LA_ARG, "more than 16 deep"}, {LA_ARG, "longer than"}};
+        } expect[] = {{LA_NAME, "two parameters named w"},
+                      {LA_SHAPE, "v cannot have the shape (0)"},
+                      {LA_ARG, "more than 16 deep"},
+                      {LA_ARG, "longer than"}};
         FAILS(la_params_alloc(p, 1, 1), expect[k].status, expect[k].says);
         la_params_destroy(p);
     }

@@ -15,8 +15,13 @@ START_TEST(philox_gives_the_published_vectors) { /* kat_vectors of Random123 */
         uint32_t out[4];
     } known[] = {
         {0, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
-        {~UINT64_C(0), ~UINT64_C(0), ~UINT64_C(0), {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-        {0x299f31d0a4093822, 0x0370734413198a2e, 0x85a308d3243f6a88,
+        {~UINT64_C(0),
+         ~UINT64_C(0),
+         ~UINT64_C(0),
+         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {0x299f31d0a4093822,
+         0x0370734413198a2e,
+         0x85a308d3243f6a88,
          {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
     uint32_t out[4];
@@ -80,16 +85,19 @@ START_TEST(below_is_in_range_and_even) {
         double   sum = 0;
         for (uint64_t i = 0; i < 20000; i++) {
             uint64_t x = la_rng_below(1, j, i, n);
-            if (x >= n) ck_abort_msg("%llu is not below %llu", (unsigned long long)x, (unsigned long long)n);
+            if (x >= n)
+                ck_abort_msg("%llu is not below %llu", (unsigned long long)x,
+                             (unsigned long long)n);
             sum += (double)x / (double)n;
         }
         double mean = 0.5 * (1 - 1 / (double)n);
-        ck_assert_msg(fabs(sum / 20000 - mean) <= 5 * sqrt(1.0 / 12 / 20000), "n = %llu: mean %g, not %g",
-                      (unsigned long long)n, sum / 20000, mean);
+        ck_assert_msg(fabs(sum / 20000 - mean) <= 5 * sqrt(1.0 / 12 / 20000),
+                      "n = %llu: mean %g, not %g", (unsigned long long)n, sum / 20000, mean);
     }
     int seen[7] = {0};
     for (uint64_t i = 0; i < 7000; i++) seen[la_rng_below(1, 9, i, 7)]++;
-    for (int k = 0; k < 7; k++) ck_assert_msg(abs(seen[k] - 1000) < 150, "%d came %d times of 7000", k, seen[k]);
+    for (int k = 0; k < 7; k++)
+        ck_assert_msg(abs(seen[k] - 1000) < 150, "%d came %d times of 7000", k, seen[k]);
 }
 END_TEST
 
@@ -121,7 +129,8 @@ START_TEST(shapes_that_cannot_be_are_refused) {
     ck_assert(!la_shape_ok(la_shape2(-3, -3)));
     ck_assert(!la_shape_ok(la_shape2(0, INT64_MAX)));
     ck_assert(!la_shape_ok(la_shape2(INT64_MAX, INT64_MAX)));
-    ck_assert(!la_shape_ok(la_shape2(INT64_C(1) << 32, INT64_C(1) << 32))); /* 2^64 is 0 in 64 bits */
+    ck_assert(
+        !la_shape_ok(la_shape2(INT64_C(1) << 32, INT64_C(1) << 32))); /* 2^64 is 0 in 64 bits */
     ck_assert(!la_shape_ok(la_shape4(1 << 16, 1 << 16, 1 << 16, 1 << 16)));
     ck_assert(!la_shape_ok((la_shape){LA_MAX_DIM + 1, {1, 1, 1, 1}}));
     ck_assert(!la_shape_ok((la_shape){-1, {1}}));
@@ -134,7 +143,8 @@ START_TEST(shapes_print_as_tuples) {
     ck_assert_str_eq(la_shape_text(la_shape1(7), text), "(7)");
     ck_assert_str_eq(la_shape_text(la_shape0(), text), "()");
     ck_assert_str_eq(la_shape_text(la_shape2(-1, 0), text), "(-1,0)");
-    ck_assert_ptr_eq(la_shape_text(la_shape4(INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN), text), text);
+    ck_assert_ptr_eq(la_shape_text(la_shape4(INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN), text),
+                     text);
     ck_assert_uint_eq(strlen(text), 85); /* the longest fits */
 }
 END_TEST
@@ -227,7 +237,8 @@ START_TEST(names_are_found_and_the_nearest_is_offered) {
     ck_assert_str_eq(la_name_nearest("double_softmx", attention_name), "double-softmax");
     ck_assert_ptr_null(la_name_nearest("x", no_name));
     FAILS(la_name_unknown("attention variant", "elu", attention_name), LA_NAME,
-          "unknown attention variant \"elu\": did you mean elu1? (known: softmax, elu1, double-softmax, cosine)");
+          "unknown attention variant \"elu\": did you mean elu1? (known: softmax, elu1, "
+          "double-softmax, cosine)");
     char endless[5000];
     memset(endless, 'x', sizeof endless);
     endless[sizeof endless - 1] = 0;
@@ -239,7 +250,8 @@ END_TEST
 START_TEST(a_failure_keeps_its_sentence) {
     ck_assert_int_eq(la_fail(LA_SHAPE, "%d columns", 5), LA_SHAPE);
     ck_assert_str_eq(la_error(), "5 columns");
-    ck_assert_int_eq(la_fail(LA_IO, "and then %s", la_error()), LA_IO); /* the old one as argument */
+    ck_assert_int_eq(la_fail(LA_IO, "and then %s", la_error()),
+                     LA_IO); /* the old one as argument */
     ck_assert_str_eq(la_error(), "and then 5 columns");
     ck_assert_str_eq(la_status_text(LA_OK), "ok");
     ck_assert_str_eq(la_status_text(LA_NUMERIC), "value is not finite");
@@ -266,8 +278,9 @@ END_TEST
 
 /* |y - exp(x)| in units of the last place of exp(x), which long double knows better than either. */
 static double exp_ulps(double x, double y) {
-    long double e = expl((long double)x), limit = LA_REAL_BITS == 64 ? 0x1.fffffffffffffp1023L : 0x1.fffffep127L;
-    int         digits = LA_REAL_BITS == 64 ? 52 : 23, least = LA_REAL_BITS == 64 ? -1074 : -149;
+    long double e = expl((long double)x),
+                limit = LA_REAL_BITS == 64 ? 0x1.fffffffffffffp1023L : 0x1.fffffep127L;
+    int digits = LA_REAL_BITS == 64 ? 52 : 23, least = LA_REAL_BITS == 64 ? -1074 : -149;
     if (isnan(x) || isnan(y)) return isnan(x) && isnan(y) ? 0 : HUGE_VAL;
     if (isinf(y)) return y > 0 && e > limit * (1 - ldexpl(1, -digits)) ? 0 : HUGE_VAL;
     int place = e > 0 ? ilogbl(e) - digits : least;
@@ -282,8 +295,9 @@ static void check_exp(const la_vec *v, int n, const la_real *x, double *worst) {
     if (differ(n, y, z) >= 0) ck_abort_msg("%s: exp in place differs", v->name);
     for (int i = 0; i < n; i++) {
         double u = exp_ulps((double)x[i], (double)y[i]);
-        if (u > 2) ck_abort_msg("%s: exp(%.9g) is %.9g, %g ulp from %.9g", v->name, (double)x[i],
-                                (double)y[i], u, exp((double)x[i]));
+        if (u > 2)
+            ck_abort_msg("%s: exp(%.9g) is %.9g, %g ulp from %.9g", v->name, (double)x[i],
+                         (double)y[i], u, exp((double)x[i]));
         *worst = fmax(*worst, u);
     }
 }
@@ -307,10 +321,12 @@ START_TEST(exp_is_within_two_ulp_over_the_whole_range) {
     }
     check_exp(v, n, x, &worst);
     ck_assert_msg(worst > 0, "no value was rounded: nothing was tested");
-    la_real special[] = {0, R(-0.0), R(INFINITY), R(-INFINITY), R(NAN), R(-NAN), R(1e30), R(-1e30)}, y[8];
+    la_real special[] = {0, R(-0.0), R(INFINITY), R(-INFINITY), R(NAN), R(-NAN), R(1e30), R(-1e30)},
+            y[8];
     check_exp(v, 8, special, &worst);
     v->exp_minus(8, 0, special, y);
-    ck_assert(y[0] == 1 && y[1] == 1 && isinf(y[2]) && y[3] == 0 && isnan(y[4]) && isnan(y[5]) && y[7] == 0);
+    ck_assert(y[0] == 1 && y[1] == 1 && isinf(y[2]) && y[3] == 0 && isnan(y[4]) && isnan(y[5]) &&
+              y[7] == 0);
 }
 END_TEST
 
@@ -324,12 +340,15 @@ START_TEST(exp_minus_sum_is_exp_minus_and_its_sum) {
         v->exp_minus(n, R(1.5), x, y);
         double sum = 0, s = (double)v->exp_minus_sum(n, R(1.5), x, z);
         for (int i = 0; i < n; i++) sum += exp((double)(x[i] - R(1.5)));
-        if (fabs(s - sum) > 8 * LA_REAL_EPSILON * sum) ck_abort_msg("%s, n %d: %.9g, not %.9g", v->name, n, s, sum);
+        if (fabs(s - sum) > 8 * LA_REAL_EPSILON * sum)
+            ck_abort_msg("%s, n %d: %.9g, not %.9g", v->name, n, s, sum);
         for (int i = 0; i < n; i++)
             if (exp_ulps((double)(x[i] - R(1.5)), (double)z[i]) > 2 ||
                 fabs((double)(y[i] - z[i])) > 4 * LA_REAL_EPSILON * (double)z[i])
-                ck_abort_msg("%s, n %d, element %d: %.9g and %.9g", v->name, n, i, (double)y[i], (double)z[i]);
-        if (differ(68 - n, y + n, z + n) >= 0) ck_abort_msg("%s, n %d: written beyond the end", v->name, n);
+                ck_abort_msg("%s, n %d, element %d: %.9g and %.9g", v->name, n, i, (double)y[i],
+                             (double)z[i]);
+        if (differ(68 - n, y + n, z + n) >= 0)
+            ck_abort_msg("%s, n %d: written beyond the end", v->name, n);
     }
 }
 END_TEST
@@ -344,11 +363,17 @@ START_TEST(gelu_and_its_derivative_are_those_of_libm) {
     v->gelu(N, x, y);
     v->gelu_backward(N, x, one, g);
     for (int i = 0; i < N; i++) {
-        double a = (double)x[i], Phi = 0.5 * erfc(-a * sqrt(0.5)), phi = exp(-a * a / 2) * 0.3989422804014327;
+        double a = (double)x[i], Phi = 0.5 * erfc(-a * sqrt(0.5)),
+               phi = exp(-a * a / 2) * 0.3989422804014327;
         double unit = LA_REAL_EPSILON * fmax(1, fabs(a));
-        double ey = fabs((double)y[i] - a * Phi) / unit, eg = fabs((double)g[i] - 2 - (Phi + a * phi)) / LA_REAL_EPSILON;
-        if (!(ey <= 2)) ck_abort_msg("%s: gelu(%g) is %.9g, not %.9g (%.1f units)", v->name, a, (double)y[i], a * Phi, ey);
-        if (!(eg <= 4)) ck_abort_msg("%s: gelu'(%g) is %.9g, not %.9g (%.1f units)", v->name, a, (double)g[i] - 2, Phi + a * phi, eg);
+        double ey = fabs((double)y[i] - a * Phi) / unit,
+               eg = fabs((double)g[i] - 2 - (Phi + a * phi)) / LA_REAL_EPSILON;
+        if (!(ey <= 2))
+            ck_abort_msg("%s: gelu(%g) is %.9g, not %.9g (%.1f units)", v->name, a, (double)y[i],
+                         a * Phi, ey);
+        if (!(eg <= 4))
+            ck_abort_msg("%s: gelu'(%g) is %.9g, not %.9g (%.1f units)", v->name, a,
+                         (double)g[i] - 2, Phi + a * phi, eg);
     }
     la_real odd[] = {R(NAN), R(1e30), R(-1e30), 0}, z[4];
     v->gelu(4, odd, z);
@@ -374,13 +399,16 @@ START_TEST(dot_axpy_and_max_are_right_at_every_length) {
                 max = fmax(max, (double)x[i]);
                 double want = (double)w[i] + 0.75 * (double)x[i];
                 if (fabs((double)y[from + i] - want) > 2 * LA_REAL_EPSILON)
-                    ck_abort_msg("%s: axpy, n %d, element %d: %.9g, not %.9g", v->name, n, i, (double)y[from + i], want);
+                    ck_abort_msg("%s: axpy, n %d, element %d: %.9g, not %.9g", v->name, n, i,
+                                 (double)y[from + i], want);
             }
             if (differ(from, y, b) >= 0 || differ(70 - from - n, y + from + n, b + from + n) >= 0)
                 ck_abort_msg("%s: axpy, n %d wrote outside", v->name, n);
             double d = (double)v->dot(n, x, w);
-            if (fabs(d - dot) > 8 * LA_REAL_EPSILON * size) ck_abort_msg("%s: dot, n %d: %.9g, not %.9g", v->name, n, d, dot);
-            if (n && (double)v->max(n, x) != max) ck_abort_msg("%s: max, n %d: %g, not %g", v->name, n, (double)v->max(n, x), max);
+            if (fabs(d - dot) > 8 * LA_REAL_EPSILON * size)
+                ck_abort_msg("%s: dot, n %d: %.9g, not %.9g", v->name, n, d, dot);
+            if (n && (double)v->max(n, x) != max)
+                ck_abort_msg("%s: max, n %d: %g, not %g", v->name, n, (double)v->max(n, x), max);
         }
 }
 END_TEST
@@ -392,7 +420,8 @@ START_TEST(max_finds_the_largest_wherever_it_is) {
         for (int at = 0; at < n; at++) {
             for (int i = 0; i < n; i++) x[i] = R(-1000 - i);
             x[at] = R(-3.5);
-            if (v->max(n, x) != R(-3.5)) ck_abort_msg("%s: max, n %d, at %d: %g", v->name, n, at, (double)v->max(n, x));
+            if (v->max(n, x) != R(-3.5))
+                ck_abort_msg("%s: max, n %d, at %d: %g", v->name, n, at, (double)v->max(n, x));
         }
 }
 END_TEST
@@ -410,8 +439,10 @@ typedef struct product {
 static void multiply(void *ctx, int64_t block, int thread) {
     product *p = ctx;
     (void)block, (void)thread;
-    (p->kind == 0 ? la_gemm_nn : p->kind == 1 ? la_gemm_tn : la_gemm_nt)(p->how, p->m, p->n, p->k, p->A, p->lda,
-                                                                         p->B, p->ldb, p->C, p->ldc);
+    (p->kind == 0 ? la_gemm_nn
+     : p->kind == 1
+         ? la_gemm_tn
+         : la_gemm_nt)(p->how, p->m, p->n, p->k, p->A, p->lda, p->B, p->ldb, p->C, p->ldc);
 }
 
 static double by_hand(const product *p, int64_t i, int64_t j) {
@@ -425,25 +456,29 @@ static double by_hand(const product *p, int64_t i, int64_t j) {
 static void check_product(int kind, la_store how, int64_t m, int64_t n, int64_t k) {
     static const char *const kinds[] = {"nn", "tn", "nt"};
     enum { EXTRA = 3 };
-    product  p = {kind, how, m, n, k, (kind == 1 ? m : k) + EXTRA, (kind == 2 ? k : n) + EXTRA, n + EXTRA, NULL, NULL, NULL};
+    product p = {
+        kind,      how,  m,    n,   k, (kind == 1 ? m : k) + EXTRA, (kind == 2 ? k : n) + EXTRA,
+        n + EXTRA, NULL, NULL, NULL};
     int64_t  la = (kind == 1 ? k : m) * p.lda, lb = (kind == 2 ? n : k) * p.ldb, lc = m * p.ldc;
     la_real *A = reals(la), *B = reals(lb), *before = reals(lc);
     fill_uniform(la, 1, 5, A);
     fill_uniform(lb, 1, 6, B);
     fill_uniform(lc, 1, 7, before);
     for (int64_t i = 0; i < m && how == LA_SET; i++)
-        for (int64_t j = 0; j < n; j++) before[i * p.ldc + j] = R(NAN); /* what was there must not matter */
+        for (int64_t j = 0; j < n; j++)
+            before[i * p.ldc + j] = R(NAN); /* what was there must not matter */
     p.A = A, p.B = B, p.C = copy_of(lc, before);
     la_parallel(1, multiply, &p);
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < p.ldc; j++) {
             la_real c = p.C[i * p.ldc + j], was = before[i * p.ldc + j];
-            double  want = j >= n ? (double)was : by_hand(&p, i, j) + (how == LA_ADD ? (double)was : 0);
-            double  allowed = j >= n ? 0 : LA_REAL_EPSILON * (2 + (double)k);
+            double  want =
+                j >= n ? (double)was : by_hand(&p, i, j) + (how == LA_ADD ? (double)was : 0);
+            double allowed = j >= n ? 0 : LA_REAL_EPSILON * (2 + (double)k);
             if (!(fabs((double)c - want) <= allowed))
                 ck_abort_msg("%s %s, %lld x %lld x %lld, at %lld,%lld: %.9g, not %.9g", kinds[kind],
-                             how == LA_ADD ? "add" : "set", (long long)m, (long long)n, (long long)k, (long long)i,
-                             (long long)j, (double)c, want);
+                             how == LA_ADD ? "add" : "set", (long long)m, (long long)n,
+                             (long long)k, (long long)i, (long long)j, (double)c, want);
         }
     free(A), free(B), free(before), free(p.C);
 }
@@ -453,7 +488,8 @@ START_TEST(products_are_those_of_three_loops) {
     enum { N = sizeof sizes / sizeof *sizes };
     for (int i = 0; i < N * N * N; i++)
         for (int how = 0; how < 2; how++)
-            check_product(_i, how ? LA_ADD : LA_SET, sizes[i / N / N], sizes[i / N % N], sizes[i % N]);
+            check_product(_i, how ? LA_ADD : LA_SET, sizes[i / N / N], sizes[i / N % N],
+                          sizes[i % N]);
     check_product(_i, LA_ADD, 131, 257, 190);
 }
 END_TEST
@@ -481,7 +517,8 @@ START_TEST(parallel_does_each_block_once) {
             la_parallel(blocks[j], count_block, &t);
             ck_assert(!t.bad_thread);
             for (int i = 0; i < 1000; i++)
-                if (t.count[i] != (i < blocks[j])) ck_abort_msg("block %d of %d was done %d times", i, blocks[j], t.count[i]);
+                if (t.count[i] != (i < blocks[j]))
+                    ck_abort_msg("block %d of %d was done %d times", i, blocks[j], t.count[i]);
         }
     }
     la_threads_set(0);

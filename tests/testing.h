@@ -15,7 +15,8 @@
 #include "tensor/tensor.h"
 
 /* A tolerance for each precision: that of the library under test. */
-#define BY_PRECISION(float_value, double_value) (LA_REAL_BITS == 64 ? (double_value) : (float_value))
+#define BY_PRECISION(float_value, double_value)                                                    \
+    (LA_REAL_BITS == 64 ? (double_value) : (float_value))
 
 #define OK(call)                                                                                   \
     do {                                                                                           \

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# gradcheck.sh -- the program gradcheck: every operation and variant passes, names, --explain.
+# shellcheck source=tests/cli/_lib.sh
+. "$(dirname "$0")/_lib.sh" "$1"
+here=$(dirname "${BASH_SOURCE[0]}")
+cd - >/dev/null || exit 1
+root=$(cd "$here/../.." && pwd)
+cd "$work" || exit 1
+
+run 0 gradcheck
+err_empty
+cp out all
+names=$(sed -nE 's/^X\(([a-z0-9_]+).*/\1/p' "$root/autograd/ops.def" "$root/autograd/attention/attn.def" | tr _ -)
+check "names in the tables" test "$(echo "$names" | wc -l)" -ge 14
+for name in $names; do
+  [ "$name" = none ] && continue
+  pattern="^${name//-/[-_]} +[0-9]+ +[0-9.]+e-[0-9]+ +pass$"
+  check "$name passes" grep -qE "$pattern" all
+done
+check "none has no gradient of its own" test "$(grep -c '^none' all)" = 0
+check_not "no failure" grep -q FAIL all
+check "the last line" grep -qE '^all below 1e-0?7$' all
+check "no line but of those" test "$(wc -l <all)" = $(($(echo "$names" | wc -l) - 1 + 2))
+
+run 0 gradcheck elu1 gelu
+check "two names, two lines" test "$(grep -c pass out)" = 2
+grep '^elu1 ' all >one
+check "always the same numbers" grep -qxFf one out
+
+run 0 gradcheck --explain elu1
+err_empty
+out_says '^elu1$'
+out_says 'phi\(x\) = elu\(x\) \+ 1'
+out_says 'Katharopoulos'
+out_says '^cases'
+out_says 'in two parts'
+out_says 'causal_linear'
+for name in $names; do
+  [ "$name" = none ] && continue
+  grep -q "^$name " all || name=${name//-/_}
+  run 0 gradcheck --explain "$name"
+  check "--explain $name" test "$(wc -l <out)" -gt 8
+done
+
+run 2 gradcheck elu2
+err_says 'unknown.*"elu2".*did you mean elu1\?'
+run 2 gradcheck --explain sofmax
+err_says 'unknown.*"sofmax".*did you mean softmax\?'
+run 2 gradcheck --explian=elu1
+err_says 'did you mean --explain\?'
+check_not "no table for a wrong option" grep -q pass out
+for option in -h --help --help-all --version; do
+  run 0 gradcheck "$option"
+  check "$option prints" test -s out
+  err_empty
+done
+run 0 gradcheck --threads 1 softmax
+out_says 'pass'
+finish
