@@ -3,12 +3,18 @@
 
 static const char *label(const la_tape *t, const la_node *n) {
     switch (t->info[n->id].kind) {
-    case LA_KIND_LEAF: return n->flags & LA_NEEDS_GRAD ? "parameter" : "constant";
-    case LA_KIND_INPUT: return "input";
-    case LA_KIND_IDS: return "integers";
-    case LA_KIND_VIEW: return "view";
-    case LA_KIND_OUTPUT: return "output 2";
-    case LA_KIND_OP: break;
+    case LA_KIND_LEAF:
+        return n->flags & LA_NEEDS_GRAD ? "parameter" : "constant";
+    case LA_KIND_INPUT:
+        return "input";
+    case LA_KIND_IDS:
+        return "integers";
+    case LA_KIND_VIEW:
+        return "view";
+    case LA_KIND_OUTPUT:
+        return "output 2";
+    case LA_KIND_OP:
+        break;
     }
     return n->op->name;
 }
@@ -45,10 +51,10 @@ void la_tape_dot(const la_tape *t, FILE *f) {
         la_kind        k = t->info[i].kind;
         fprintf(f, "  n%d [shape=%s, style=filled, fillcolor=\"%s\", label=\"%s\\n%s\\n%s\"];\n", i,
                 k == LA_KIND_OP ? "box" : "ellipse",
-                n == t->loss                 ? "#f4c7c3"
-                : k == LA_KIND_OP            ? "#d9e8f6"
-                : n->flags & LA_NEEDS_GRAD   ? "#dff0d8"
-                                             : "#eeeeee",
+                n == t->loss               ? "#f4c7c3"
+                : k == LA_KIND_OP          ? "#d9e8f6"
+                : n->flags & LA_NEEDS_GRAD ? "#dff0d8"
+                                           : "#eeeeee",
                 label(t, n), n->name, la_shape_text(n->shape, text));
         for (int j = 0; j < n->n_in; j++) fprintf(f, "  n%d -> n%d;\n", n->in[j]->id, i);
         if (n->from) fprintf(f, "  n%d -> n%d [style=dashed];\n", n->from->id, i);

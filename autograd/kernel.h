@@ -23,6 +23,36 @@ static inline la_range la_cut(int64_t n, int64_t size, int64_t i) {
     return (la_range){i * size, la_min(n, (i + 1) * size)};
 }
 
+/* One matrix of a thread's scratch: where its pointer goes, and its reals. */
+typedef struct la_part {
+    la_real **where;
+    int64_t   len;
+} la_part;
+
+/* Lays n parts one after the other from `at`, each aligned, and returns the reals they take; at
+ * NULL only counts. */
+static inline size_t la_carve(const la_part *parts, size_t n, la_real *at) {
+    size_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (at) *parts[i].where = at + used;
+        used += (size_t)la_ceil_div(parts[i].len, 16) * 16;
+    }
+    return used;
+}
+
+/* y (cols,rows) = x' for x (rows,cols) with ld reals between rows. */
+static inline void la_transpose(int64_t rows, int64_t cols, const la_real *x, int64_t ld,
+                                la_real *y) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) y[j * rows + i] = x[i * ld + j];
+}
+
+/* P (C,C) o M: sets what is right of the diagonal to 0.  It does not multiply: 0 * inf is not 0. */
+static inline void la_keep_lower(int64_t C, la_real *P) {
+    for (int64_t i = 0; i < C; i++)
+        for (int64_t j = i + 1; j < C; j++) P[i * C + j] = 0;
+}
+
 /* Where head h of token t in batch row b begins, in x or g of a node (B,T,H,D). */
 static inline int64_t la_token(const la_node *n, int64_t b, int64_t t, int64_t h) {
     return (b * n->shape.d[1] + t) * n->ld + h * n->shape.d[3];

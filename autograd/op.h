@@ -12,10 +12,10 @@ typedef struct la_plan { /* infer's answer; all zero when infer is called       
     la_shape out[LA_MAX_OUT];
     int      in_place[LA_MAX_OUT]; /* 1 + input whose memory this output takes over when no
                                       gradient is wanted; 0: none                             */
-    size_t  n_saved;               /* reals kept from forward to backward                     */
-    size_t  n_scratch;             /* reals for each thread, valid during one block           */
-    int64_t forward_blocks[LA_MAX_PHASE];  /* blocks of each phase; a 0 ends the list         */
-    int64_t backward_blocks[LA_MAX_PHASE]; /* none given: one phase of one block              */
+    size_t   n_saved;              /* reals kept from forward to backward                     */
+    size_t   n_scratch;            /* reals for each thread, valid during one block           */
+    int64_t  forward_blocks[LA_MAX_PHASE];  /* blocks of each phase; a 0 ends the list         */
+    int64_t  backward_blocks[LA_MAX_PHASE]; /* none given: one phase of one block              */
 } la_plan;
 
 typedef struct la_run { /* what a block may use while it runs                                 */
@@ -36,7 +36,7 @@ typedef struct la_case { /* one example: tests, gradcheck, bench, documentation 
 } la_case;
 
 /* Which tensors backward reads: they stay in memory until then. */
-#define LA_READS_IN(i)  (1u << (i))
+#define LA_READS_IN(i) (1u << (i))
 #define LA_READS_OUT(i) (1u << (LA_MAX_IN + (i)))
 
 struct la_op {
@@ -47,10 +47,10 @@ struct la_op {
     unsigned       reads;     /* LA_READS_IN | LA_READS_OUT                                   */
     int            strided;   /* takes the nodes of la_heads()                                */
     const la_case *cases;     /* NULL for an op whose cases come with a table of its own      */
-    la_status (*infer)(const la_node *n, la_plan *p);          /* every check is made here    */
-    void (*forward)(const la_node *n, const la_run *r);        /* writes out[i]->x, saved     */
-    void (*backward)(const la_node *n, const la_run *r);       /* in[i]->g += ..., if not NULL */
-    void (*reference)(const la_node *n);                       /* slow, obvious forward       */
+    la_status (*infer)(const la_node *n, la_plan *p);    /* every check is made here    */
+    void (*forward)(const la_node *n, const la_run *r);  /* writes out[i]->x, saved     */
+    void (*backward)(const la_node *n, const la_run *r); /* in[i]->g += ..., if not NULL */
+    void (*reference)(const la_node *n);                 /* slow, obvious forward       */
 };
 
 extern const la_op *const la_ops[]; /* NULL-terminated, from ops.def */

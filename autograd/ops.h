@@ -7,16 +7,17 @@
 #define LA_OPS_H
 #include "autograd/tape.h"
 
-la_node *la_add(la_tape *t, la_node *a, la_node *b);             /* a + b, equal shapes            */
+la_node *la_add(la_tape *t, la_node *a, la_node *b); /* a + b, equal shapes            */
 la_node *la_linear(la_tape *t, la_node *x, la_node *w, la_node *b); /* x (...,I), w (O,I), b (O) or
                                                                     NULL: x w' + b, (...,O)      */
-la_node *la_embedding(la_tape *t, la_node *ids, la_node *w);     /* ids (...), w (V,C): w[ids], (...,C) */
+la_node *la_embedding(la_tape *t, la_node *ids,
+                      la_node *w); /* ids (...), w (V,C): w[ids], (...,C) */
 la_node *la_layernorm(la_tape *t, la_node *x, la_node *gain, la_node *bias, double eps);
-                                                                 /* gain, bias (C); bias may be NULL */
-la_node *la_gelu(la_tape *t, la_node *x);                        /* x Phi(x), exact               */
-la_node *la_dropout(la_tape *t, la_node *x, double p);           /* 0 with probability p, else x/(1-p) */
-la_node *la_rope(la_tape *t, la_node *x, la_node *past);         /* x (B,T,H,D), D even; past (1)  */
+/* gain, bias (C); bias may be NULL */
+la_node *la_gelu(la_tape *t, la_node *x);                /* x Phi(x), exact               */
+la_node *la_dropout(la_tape *t, la_node *x, double p);   /* 0 with probability p, else x/(1-p) */
+la_node *la_rope(la_tape *t, la_node *x, la_node *past); /* x (B,T,H,D), D even; past (1)  */
 la_node *la_cross_entropy(la_tape *t, la_node *logits, la_node *labels);
-                        /* logits (...,V), labels (...): mean of -log softmax over labels >= 0    */
-la_node *la_inner(la_tape *t, la_node *a, la_node *b);           /* sum_i a_i b_i, equal shapes    */
+/* logits (...,V), labels (...): mean of -log softmax over labels >= 0    */
+la_node *la_inner(la_tape *t, la_node *a, la_node *b); /* sum_i a_i b_i, equal shapes    */
 #endif

@@ -32,8 +32,8 @@ la_real *la_params_g(la_params *p);             /* and gradients; NULL without  
 
 const char *la_param_name(const la_params *p, la_param i);
 la_shape    la_param_shape(const la_params *p, la_param i);
-size_t      la_param_offset(const la_params *p, la_param i); /* in the flat arrays          */
+size_t      la_param_offset(const la_params *p, la_param i);     /* in the flat arrays          */
 la_param    la_param_find(const la_params *p, const char *name); /* LA_NO_PARAM if absent   */
-int         la_param_decays(const la_params *p, la_param i); /* two or more dimensions      */
+int         la_param_decays(const la_params *p, la_param i);     /* two or more dimensions      */
 la_node    *la_param_node(la_tape *t, la_params *p, la_param i); /* the same node if asked twice */
 #endif

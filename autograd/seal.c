@@ -61,7 +61,8 @@ static void value_spans(la_tape *t) {
         for (int j = 0; j < n->n_in; j++) {
             la_span *x = &t->info[la_owner(t, n->in[j])->id].x;
             live_until(x, forward_tick(n));
-            if (f->runs_backward && n->op->reads & LA_READS_IN(j)) live_until(x, backward_tick(t, n));
+            if (f->runs_backward && n->op->reads & LA_READS_IN(j))
+                live_until(x, backward_tick(t, n));
         }
     }
     for (int i = 0; i < t->n; i++) /* after the loop above has set every first tick */
@@ -179,7 +180,8 @@ static la_status allocate(la_tape *t) {
     size_t shared = place(b, n, met), sum = 0;
     for (int i = 0; i < n; i++) sum += b[i].len;
     for (int i = 0; i < t->n; i++)
-        if (t->info[i].plan.n_scratch > t->scratch_each) t->scratch_each = t->info[i].plan.n_scratch;
+        if (t->info[i].plan.n_scratch > t->scratch_each)
+            t->scratch_each = t->info[i].plan.n_scratch;
     t->scratch_each = la_padded(t->scratch_each);
     size_t scratch = t->scratch_each * (size_t)t->threads;
     t->bytes = (shared + scratch) * sizeof(la_real);

@@ -48,8 +48,8 @@ static la_node *append(la_tape *t, la_kind kind, const char *name, la_shape s) {
     if (!n || !copy) return la_tape_fail(t, la_fail(LA_NOMEM, "no memory for the node %s", name));
     char text[LA_SHAPE_TEXT];
     if (!la_shape_ok(s))
-        return la_tape_fail(t, la_fail(LA_SHAPE, "%s cannot have the shape %s", name,
-                                       la_shape_text(s, text)));
+        return la_tape_fail(
+            t, la_fail(LA_SHAPE, "%s cannot have the shape %s", name, la_shape_text(s, text)));
     *n = (la_node){.name = copy, .id = t->n, .shape = s};
     n->ld = s.n == 4 ? s.d[2] * s.d[3] : la_last(s);
     t->info[t->n] = (la_info){.kind = kind};

@@ -80,7 +80,8 @@ la_status la_tape_seal(la_tape *t, la_node *loss); /* loss NULL: inference only 
 
 /* --- replay --- */
 la_status la_tape_forward(la_tape *t);
-la_status la_tape_backward(la_tape *t, double scale); /* of the last forward; leaf g += scale * d loss/d leaf */
+la_status la_tape_backward(la_tape *t,
+                           double scale); /* of the last forward; leaf g += scale * d loss/d leaf */
 void      la_tape_set_step(la_tape *t, uint64_t step); /* for dropout masks               */
 /* Repeats forward and backward node by node; LA_NUMERIC names the first tensor that holds a
  * NaN or an infinity, with the place.  Leaf gradients are spoilt by it. */
@@ -90,8 +91,8 @@ la_status la_tape_find_nonfinite(la_tape *t);
 int            la_tape_len(const la_tape *t);
 const la_node *la_tape_at(const la_tape *t, int id);
 la_node       *la_tape_find_leaf(const la_tape *t, const la_real *x); /* NULL if none      */
-size_t         la_tape_bytes(const la_tape *t);     /* all that seal allocates             */
-size_t         la_tape_unshared(const la_tape *t);  /* the same if no buffers shared memory */
+size_t         la_tape_bytes(const la_tape *t);          /* all that seal allocates             */
+size_t         la_tape_unshared(const la_tape *t);       /* the same if no buffers shared memory */
 void           la_tape_print(const la_tape *t, FILE *f); /* one line a node                */
 void           la_tape_dot(const la_tape *t, FILE *f);   /* Graphviz                       */
 #endif

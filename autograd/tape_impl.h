@@ -5,19 +5,27 @@
 #include "autograd/op.h"
 #include "tensor/arena.h"
 
-typedef enum la_kind { LA_KIND_LEAF, LA_KIND_INPUT, LA_KIND_IDS, LA_KIND_VIEW, LA_KIND_OP, LA_KIND_OUTPUT } la_kind;
+typedef enum la_kind {
+    LA_KIND_LEAF,
+    LA_KIND_INPUT,
+    LA_KIND_IDS,
+    LA_KIND_VIEW,
+    LA_KIND_OP,
+    LA_KIND_OUTPUT
+} la_kind;
 
-typedef struct la_span { /* a buffer's life, in ticks: node i runs forward at i, backward at 2n-1-i */
-    int first, last;     /* last < first: no buffer                                                 */
+typedef struct la_span { /* a buffer's life, in ticks: node i runs forward at i, backward at 2n-1-i
+                          */
+    int first, last; /* last < first: no buffer                                                 */
 } la_span;
 
-typedef struct la_info { /* what the tape knows of a node beyond la_node                            */
+typedef struct la_info { /* what the tape knows of a node beyond la_node */
     la_kind  kind;
-    la_plan  plan;                /* of an op node                                                  */
-    int      runs_backward;       /* of an op node: the loss depends on it                          */
-    int      in_place;            /* this output uses the memory of an input of its op              */
-    la_span  x, g, saved;         /* of the node that owns the buffer                               */
-    int      n_zero;              /* gradients to clear just before this node's backward            */
+    la_plan  plan;          /* of an op node                                                  */
+    int      runs_backward; /* of an op node: the loss depends on it                          */
+    int      in_place;      /* this output uses the memory of an input of its op              */
+    la_span  x, g, saved;   /* of the node that owns the buffer                               */
+    int      n_zero;        /* gradients to clear just before this node's backward            */
     la_node *zero[LA_MAX_IN + LA_MAX_OUT];
 } la_info;
 

@@ -72,8 +72,8 @@ static la_node *integers(la_trial *r, const la_case *c, int i, uint64_t seed) {
 static la_node *real_input(la_trial *r, la_shape s, const la_trial_cfg *cfg) {
     static const char *const names[LA_TRIAL_NODES] = {"input 0", "input 1", "input 2", "input 3",
                                                       "input 4", "input 5", "input 6", "input 7"};
-    int      i = r->n_in++;
-    la_node *n = la_input(r->tape, names[i], s, !(cfg->without_grad >> i & 1));
+    int                      i = r->n_in++;
+    la_node                 *n = la_input(r->tape, names[i], s, !(cfg->without_grad >> i & 1));
     return r->in[i] = n;
 }
 
@@ -86,11 +86,13 @@ static void add_output(la_trial *r, la_node *n) {
     if (n) r->out[r->n_out++] = la_keep(n);
 }
 
-static void record_plain(la_trial *r, const la_subject *s, const la_case *c, const la_trial_cfg *cfg) {
+static void record_plain(la_trial *r, const la_subject *s, const la_case *c,
+                         const la_trial_cfg *cfg) {
     la_node *in[LA_MAX_IN];
     int      n = 0;
     for (; n < LA_MAX_IN && c->in[n].n; n++)
-        in[n] = c->ids[n].hi > c->ids[n].lo ? integers(r, c, n, cfg->seed) : real_input(r, c->in[n], cfg);
+        in[n] = c->ids[n].hi > c->ids[n].lo ? integers(r, c, n, cfg->seed)
+                                            : real_input(r, c->in[n], cfg);
     const void *attr = c->attr;
     if (s->variant) {
         r->cfg = *(const la_attn_cfg *)c->attr;
@@ -102,9 +104,10 @@ static void record_plain(la_trial *r, const la_subject *s, const la_case *c, con
 }
 
 /* The text in two parts; the second starts from the state that the first leaves. */
-static void record_split(la_trial *r, const la_subject *s, const la_case *c, const la_trial_cfg *cfg,
-                         la_node **start) {
-    int64_t B = c->in[0].d[0], T = c->in[0].d[1], H = c->in[0].d[2], D = c->in[0].d[3], E = c->in[2].d[3];
+static void record_split(la_trial *r, const la_subject *s, const la_case *c,
+                         const la_trial_cfg *cfg, la_node **start) {
+    int64_t B = c->in[0].d[0], T = c->in[0].d[1], H = c->in[0].d[2], D = c->in[0].d[3],
+            E = c->in[2].d[3];
     int64_t  len = la_attn_state_len(s->variant, D, E, T + 1);
     int32_t *past = la_arena_alloc(&r->arena, 2 * LA_ALIGN);
     r->cfg = *(const la_attn_cfg *)c->attr;
@@ -129,7 +132,8 @@ static void add_loss(la_trial *r) {
     }
 }
 
-la_status la_trial_create(la_trial *r, const la_subject *s, const la_case *c, const la_trial_cfg *cfg) {
+la_status la_trial_create(la_trial *r, const la_subject *s, const la_case *c,
+                          const la_trial_cfg *cfg) {
     la_tape_cfg tape = {.grad = !cfg->inference, .seed = cfg->seed};
     la_node    *start = NULL;
     *r = (la_trial){0};
@@ -149,10 +153,11 @@ la_status la_trial_create(la_trial *r, const la_subject *s, const la_case *c, co
     double lo = c->lo, hi = c->hi;
     if (lo == 0 && hi == 0) lo = -1, hi = 1;
     for (int i = 0; i < r->n_in; i++) fill(r->in[i], lo, hi, cfg->seed, stream(i));
-    for (int k = 0; k < r->n_out && r->cotangent[k]; k++) fill(r->cotangent[k], -1, 1, cfg->seed, stream(100 + k));
+    for (int k = 0; k < r->n_out && r->cotangent[k]; k++)
+        fill(r->cotangent[k], -1, 1, cfg->seed, stream(100 + k));
     if (start)
-        la_attn_state_start(s->variant, start->shape.d[0] * start->shape.d[1], c->in[0].d[3], c->in[2].d[3],
-                            start->shape.d[2], start->x);
+        la_attn_state_start(s->variant, start->shape.d[0] * start->shape.d[1], c->in[0].d[3],
+                            c->in[2].d[3], start->shape.d[2], start->x);
     return LA_OK;
 }
 
@@ -173,7 +178,8 @@ la_status la_gradcheck(const la_subject *s, const la_case *c, int split, double 
     for (int i = 0; i < r.n_in && status == LA_OK; i++) {
         int64_t len = la_len(r.in[i]->shape);
         for (int64_t k = 0; k < la_min(len, SAMPLE) && status == LA_OK; k++) {
-            int64_t  j = len <= SAMPLE ? k : (int64_t)la_rng_below(9, stream(i), (uint64_t)k, (uint64_t)len);
+            int64_t j =
+                len <= SAMPLE ? k : (int64_t)la_rng_below(9, stream(i), (uint64_t)k, (uint64_t)len);
             la_real *x = r.in[i]->x + j, was = *x;
             *x = was + R(h);
             status = la_tape_forward(r.tape);

@@ -16,23 +16,23 @@ typedef struct la_subject {
     const la_case *cases;
 } la_subject;
 
-int la_subject_count(void);
-la_subject la_subject_at(int i);           /* 0 <= i < la_subject_count()               */
+int        la_subject_count(void);
+la_subject la_subject_at(int i); /* 0 <= i < la_subject_count()               */
 la_status  la_subject_find(const char *name, la_subject *out);
 
 enum { LA_TRIAL_NODES = 8 };
 
 typedef struct la_trial_cfg {
-    int      inference;    /* no loss, no gradients                                     */
-    int      split;        /* variants with T > 1: two texts, the state handed from one to the other */
+    int      inference; /* no loss, no gradients                                     */
+    int      split;     /* variants with T > 1: two texts, the state handed from one to the other */
     unsigned without_grad; /* bit i: input i gets no gradient                           */
     uint64_t seed;
 } la_trial_cfg;
 
 typedef struct la_trial {
     la_tape    *tape;
-    la_node    *in[LA_TRIAL_NODES];       /* real inputs, filled                        */
-    la_node    *out[LA_TRIAL_NODES];      /* what the loss is made of; kept             */
+    la_node    *in[LA_TRIAL_NODES];  /* real inputs, filled                        */
+    la_node    *out[LA_TRIAL_NODES]; /* what the loss is made of; kept             */
     la_node    *cotangent[LA_TRIAL_NODES];
     int         n_in, n_out;
     la_node    *loss; /* NULL for inference */
@@ -41,7 +41,8 @@ typedef struct la_trial {
 } la_trial;
 
 /* Recorded, sealed, filled; not yet run. */
-la_status la_trial_create(la_trial *r, const la_subject *s, const la_case *c, const la_trial_cfg *cfg);
+la_status la_trial_create(la_trial *r, const la_subject *s, const la_case *c,
+                          const la_trial_cfg *cfg);
 void      la_trial_destroy(la_trial *r);
 
 /* max |analytic - numeric| / max |numeric| over all inputs of the case, numeric by central

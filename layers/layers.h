@@ -25,8 +25,8 @@ typedef struct la_mlp_layer {
 } la_mlp_layer;
 
 /* std: of the initial weights, N(0, std^2); biases start at 0, gains at 1. */
-void     la_linear_declare(la_linear_layer *l, la_params *p, const char *name, int64_t in, int64_t out,
-                           double std, int bias);
+void la_linear_declare(la_linear_layer *l, la_params *p, const char *name, int64_t in, int64_t out,
+                       double std, int bias);
 la_node *la_linear_layer_apply(const la_linear_layer *l, la_params *p, la_tape *t, la_node *x);
 void     la_norm_declare(la_norm_layer *l, la_params *p, const char *name, int64_t dim, int bias);
 la_node *la_norm_apply(const la_norm_layer *l, la_params *p, la_tape *t, la_node *x);
@@ -47,11 +47,12 @@ typedef struct la_carry {
     la_node *state, *past, *state_out;
 } la_carry;
 
-void     la_attn_layer_declare(la_attn_layer *l, la_params *p, const char *name, const la_attn_cfg *cfg,
-                               int64_t heads, int64_t dim, la_pos pos, double std, double proj_std, int bias);
+void la_attn_layer_declare(la_attn_layer *l, la_params *p, const char *name, const la_attn_cfg *cfg,
+                           int64_t heads, int64_t dim, la_pos pos, double std, double proj_std,
+                           int bias);
 /* x (B,T,dim) -> (B,T,dim).  `past` is needed with rope, also where a text begins. */
-la_node *la_attn_layer_apply(const la_attn_layer *l, la_params *p, la_tape *t, la_node *x, la_node *past,
-                             la_carry *carry);
+la_node *la_attn_layer_apply(const la_attn_layer *l, la_params *p, la_tape *t, la_node *x,
+                             la_node *past, la_carry *carry);
 
 /* --- lm.c: the language model --- */
 typedef struct la_lm_cfg {
@@ -78,7 +79,8 @@ typedef struct la_lm {
 } la_lm;
 
 /* Parameters are declared and drawn from the seed.  LA_ARG, with a sentence, for sizes that do
- * not fit together (dim by heads, ...); LA_NOMEM, before anything large is allocated, above max_bytes. */
+ * not fit together (dim by heads, ...); LA_NOMEM, before anything large is allocated, above
+ * max_bytes. */
 la_status la_lm_create(la_lm **lm, const la_lm_cfg *cfg, uint64_t seed, int with_grad);
 void      la_lm_destroy(la_lm *lm);
 
@@ -95,6 +97,6 @@ typedef struct la_lm_input {
     int64_t  capacity;  /* of the state                                                       */
 } la_lm_input;
 
-la_node *la_lm_logits(const la_lm *lm, la_tape *t, const la_lm_input *in);                  /* (B,T,V) */
-la_node *la_lm_loss(const la_lm *lm, la_tape *t, const la_lm_input *in, la_node *labels);   /* (1)     */
+la_node *la_lm_logits(const la_lm *lm, la_tape *t, const la_lm_input *in); /* (B,T,V) */
+la_node *la_lm_loss(const la_lm *lm, la_tape *t, const la_lm_input *in, la_node *labels); /* (1) */
 #endif

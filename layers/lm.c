@@ -16,16 +16,19 @@ static const double STD = 0.02;
 
 static la_status check(const la_lm_cfg *c) {
     if (c->vocab < 1 || c->dim < 1 || c->layers < 1 || c->heads < 1 || c->block_size < 1)
-        return la_fail(LA_ARG, "vocabulary, n-embd, n-layer, n-head and block-size must be at least 1");
+        return la_fail(LA_ARG,
+                       "vocabulary, n-embd, n-layer, n-head and block-size must be at least 1");
     if (c->dim % c->heads)
-        return la_fail(LA_ARG, "n-embd %lld does not divide by n-head %lld: use %lld or %lld", (long long)c->dim,
-                       (long long)c->heads,
+        return la_fail(LA_ARG, "n-embd %lld does not divide by n-head %lld: use %lld or %lld",
+                       (long long)c->dim, (long long)c->heads,
                        (long long)(c->dim < c->heads ? c->heads : c->dim / c->heads * c->heads),
                        (long long)((c->dim / c->heads + 1) * c->heads));
     if (c->pos == LA_POS_ROPE && c->dim / c->heads % 2)
-        return la_fail(LA_ARG, "rope turns pairs of numbers, and each head has %lld: choose n-embd and n-head so "
-                               "that their quotient is even",
-                       (long long)(c->dim / c->heads));
+        return la_fail(
+            LA_ARG,
+            "rope turns pairs of numbers, and each head has %lld: choose n-embd and n-head so "
+            "that their quotient is even",
+            (long long)(c->dim / c->heads));
     return LA_OK;
 }
 
@@ -35,15 +38,17 @@ static void declare(la_lm *lm) {
     double           proj_std = STD / sqrt(2.0 * (double)c->layers);
     la_params_push(p, "transformer");
     lm->wte = la_params_add(p, "wte.weight", la_shape2(c->vocab, c->dim), LA_INIT_NORMAL, STD);
-    lm->wpe = c->pos == LA_POS_LEARNED
-                  ? la_params_add(p, "wpe.weight", la_shape2(c->block_size, c->dim), LA_INIT_NORMAL, STD)
-                  : LA_NO_PARAM;
+    lm->wpe =
+        c->pos == LA_POS_LEARNED
+            ? la_params_add(p, "wpe.weight", la_shape2(c->block_size, c->dim), LA_INIT_NORMAL, STD)
+            : LA_NO_PARAM;
     for (int64_t i = 0; i < c->layers; i++) {
         la_block_layer *b = lm->blocks + i;
         la_params_push(p, "h.%lld", (long long)i);
         if (c->attn.variant->op) {
             la_norm_declare(&b->ln_1, p, "ln_1", c->dim, c->bias);
-            la_attn_layer_declare(&b->attn, p, "attn", &c->attn, c->heads, c->dim, c->pos, STD, proj_std, c->bias);
+            la_attn_layer_declare(&b->attn, p, "attn", &c->attn, c->heads, c->dim, c->pos, STD,
+                                  proj_std, c->bias);
         }
         la_norm_declare(&b->ln_2, p, "ln_2", c->dim, c->bias);
         la_mlp_declare(&b->mlp, p, "mlp", c->dim, STD, proj_std, c->bias);
@@ -56,8 +61,11 @@ static void declare(la_lm *lm) {
 static la_status fits(const la_lm *lm, int with_grad) {
     double bytes = (double)la_params_len(lm->params) * sizeof(la_real) * (with_grad ? 2 : 1);
     if (!lm->cfg.max_bytes || bytes <= (double)lm->cfg.max_bytes) return LA_OK;
-    return la_fail(LA_NOMEM, "%lld parameters need %.1f MiB and %.1f MiB are free: take a smaller n-embd or n-layer",
-                   (long long)la_params_numbers(lm->params), bytes / 0x1p20, (double)lm->cfg.max_bytes / 0x1p20);
+    return la_fail(
+        LA_NOMEM,
+        "%lld parameters need %.1f MiB and %.1f MiB are free: take a smaller n-embd or n-layer",
+        (long long)la_params_numbers(lm->params), bytes / 0x1p20,
+        (double)lm->cfg.max_bytes / 0x1p20);
 }
 
 la_status la_lm_create(la_lm **out, const la_lm_cfg *cfg, uint64_t seed, int with_grad) {
@@ -132,7 +140,8 @@ static la_node *attend(const la_lm *lm, la_tape *t, int64_t i, la_node *x, const
     if (in->state && x) {
         int64_t  B = x->shape.d[0];
         la_real *at = in->state + (size_t)i * layer_state(lm, B, in->capacity);
-        carry.state = la_leaf(t, "state", la_shape3(B, lm->cfg.heads, head_state(lm, in->capacity)), at, NULL);
+        carry.state = la_leaf(t, "state", la_shape3(B, lm->cfg.heads, head_state(lm, in->capacity)),
+                              at, NULL);
         carry.past = in->past;
     }
     la_node *y = la_norm_apply(&b->ln_1, lm->params, t, x);

@@ -30,7 +30,8 @@ la_status la_optim_find(const char *name, const la_optim_def **out) {
     return i < 0 ? la_name_unknown("optimiser", name, name_at) : LA_OK;
 }
 
-la_status la_optim_create(la_optim *o, const la_optim_def *def, const la_optim_cfg *c, la_params *p) {
+la_status la_optim_create(la_optim *o, const la_optim_def *def, const la_optim_cfg *c,
+                          la_params *p) {
     *o = (la_optim){.def = def, .cfg = *c, .params = p};
     for (int i = 0; i < def->n_slots; i++) {
         o->slot[i] = la_alloc_aligned(la_params_len(p) * sizeof(la_real));
@@ -58,11 +59,12 @@ typedef struct job {
 static void step_block(void *ctx, int64_t block, int thread) {
     const job *j = ctx;
     (void)thread;
-    size_t    from = j->from + (size_t)block * BLOCK, end = j->from + j->len;
-    size_t    n = from + BLOCK < end ? BLOCK : end - from;
-    la_real  *slot[LA_MAX_SLOT] = {0}, *g = la_params_g(j->o->params) + from;
+    size_t   from = j->from + (size_t)block * BLOCK, end = j->from + j->len;
+    size_t   n = from + BLOCK < end ? BLOCK : end - from;
+    la_real *slot[LA_MAX_SLOT] = {0}, *g = la_params_g(j->o->params) + from;
     for (int i = 0; i < j->o->def->n_slots; i++) slot[i] = j->o->slot[i] + from;
-    j->o->def->step(&j->o->cfg, j->lr, j->decay, j->o->t, n, la_params_x(j->o->params) + from, g, slot);
+    j->o->def->step(&j->o->cfg, j->lr, j->decay, j->o->t, n, la_params_x(j->o->params) + from, g,
+                    slot);
     memset(g, 0, n * sizeof *g);
 }
 
@@ -92,6 +94,7 @@ double la_schedule_lr(const la_schedule *s, int64_t step) {
     if (!strcmp(s->name, "constant")) return s->lr;
     if (step >= s->decay) return s->min_lr;
     double at = (double)(step - s->warmup) / (double)(s->decay - s->warmup);
-    double left = !strcmp(s->name, "linear") ? 1 - at : 0.5 * (1 + cos(3.14159265358979323846 * at));
+    double left =
+        !strcmp(s->name, "linear") ? 1 - at : 0.5 * (1 + cos(3.14159265358979323846 * at));
     return s->min_lr + left * (s->lr - s->min_lr);
 }

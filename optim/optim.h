@@ -28,14 +28,15 @@ typedef struct la_optim {
     const la_optim_def *def;
     la_optim_cfg        cfg;
     la_params          *params;
-    int64_t             t; /* steps taken */
+    int64_t             t;                 /* steps taken */
     la_real            *slot[LA_MAX_SLOT]; /* la_params_len() reals each */
 } la_optim;
 
 extern const la_optim_def *const la_optims[]; /* NULL-terminated, from optims.def */
 
 la_status la_optim_find(const char *name, const la_optim_def **out);
-la_status la_optim_create(la_optim *o, const la_optim_def *def, const la_optim_cfg *c, la_params *p);
+la_status la_optim_create(la_optim *o, const la_optim_def *def, const la_optim_cfg *c,
+                          la_params *p);
 void      la_optim_destroy(la_optim *o);
 void      la_optim_step(la_optim *o, double lr); /* reads la_params_g, then sets it to 0 */
 

@@ -30,7 +30,8 @@ void la_gemm_nt(la_store how, int64_t m, int64_t n, int64_t k, const la_real *A,
 
 const char *la_blas_warning(void) {
     if (openblas_get_parallel() == OPENMP_FLAVOUR) return NULL;
-    return "the linked OpenBLAS is not the OpenMP build, so its threads may get in the way of ours: "
+    return "the linked OpenBLAS is not the OpenMP build, so its threads may get in the way of "
+           "ours: "
            "install libopenblas-openmp-dev and choose it with update-alternatives";
 }
 

@@ -7,7 +7,7 @@
 
 #include <omp.h>
 
-void la_parallel(int64_t blocks, la_block_fn *fn, void *ctx) {
+void        la_parallel(int64_t blocks, la_block_fn *fn, void *ctx) {
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < blocks; i++) fn(ctx, i, omp_get_thread_num());
 }

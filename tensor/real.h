@@ -14,13 +14,13 @@
 #if LA_REAL_BITS == 64
 typedef double la_real;
 #define LA_REAL_EPSILON 2.220446049250313e-16
-#define LA_CBLAS(fn)    cblas_d##fn /* LA_CBLAS(gemm) is cblas_dgemm */
-#define la_link_check   la_link_check_f64
+#define LA_CBLAS(fn) cblas_d##fn /* LA_CBLAS(gemm) is cblas_dgemm */
+#define la_link_check la_link_check_f64
 #else
 typedef float la_real;
 #define LA_REAL_EPSILON 1.1920928955078125e-07
-#define LA_CBLAS(fn)    cblas_s##fn
-#define la_link_check   la_link_check_f32
+#define LA_CBLAS(fn) cblas_s##fn
+#define la_link_check la_link_check_f32
 #endif
 
 #define R(x) ((la_real)(x)) /* a literal in the type we compute in: R(0.5) */

@@ -23,5 +23,6 @@ void     la_rng_block(uint64_t seed, uint64_t stream, uint64_t index, uint32_t o
 uint64_t la_rng_u64(uint64_t seed, uint64_t stream, uint64_t index);
 double   la_rng_uniform(uint64_t seed, uint64_t stream, uint64_t index); /* in [0, 1), 53 bits  */
 double   la_rng_normal(uint64_t seed, uint64_t stream, uint64_t index);  /* N(0,1), Box-Muller  */
-uint64_t la_rng_below(uint64_t seed, uint64_t stream, uint64_t index, uint64_t n); /* [0, n), n > 0 */
+uint64_t la_rng_below(uint64_t seed, uint64_t stream, uint64_t index,
+                      uint64_t n); /* [0, n), n > 0 */
 #endif

@@ -32,9 +32,9 @@ int64_t     la_len(la_shape s);  /* product of all dimensions, 1 for a scalar   
 int64_t     la_last(la_shape s); /* columns: the last dimension, 1 for a scalar     */
 int64_t     la_rows(la_shape s); /* la_len / la_last                                */
 int         la_shape_eq(la_shape a, la_shape b);
-int         la_shape_ok(la_shape s);                          /* every d > 0, la_len below 2^46   */
-const char *la_shape_text(la_shape s, char buf[LA_SHAPE_TEXT]); /* "(2,64,4,16)"; returns buf       */
+int         la_shape_ok(la_shape s); /* every d > 0, la_len below 2^46   */
+const char *la_shape_text(la_shape s, char buf[LA_SHAPE_TEXT]); /* "(2,64,4,16)"; returns buf */
 
-double  la_norm2(size_t n, const la_real *x);      /* sum of squares, in double, a fixed order   */
-int64_t la_find_nonfinite(size_t n, const la_real *x); /* first index that is NaN or inf, or -1      */
+double  la_norm2(size_t n, const la_real *x); /* sum of squares, in double, a fixed order   */
+int64_t la_find_nonfinite(size_t n, const la_real *x); /* first index that is NaN or inf, or -1 */
 #endif

@@ -11,17 +11,19 @@
 
 typedef struct la_vec {
     const char *name; /* "baseline", "avx2", "avx512" */
-    la_real (*dot)(int64_t n, const la_real *a, const la_real *b);      /* sum_i a_i b_i          */
-    void (*axpy)(int64_t n, la_real k, const la_real *x, la_real *y);   /* y_i += k x_i           */
-    la_real (*max)(int64_t n, const la_real *x);                        /* n > 0                  */
-    void (*exp_minus)(int64_t n, la_real shift, const la_real *x, la_real *y); /* y_i = exp(x_i - shift); y may be x */
-    la_real (*exp_minus_sum)(int64_t n, la_real shift, const la_real *x, la_real *y); /* the same, and sum_i y_i */
+    la_real (*dot)(int64_t n, const la_real *a, const la_real *b);    /* sum_i a_i b_i          */
+    void (*axpy)(int64_t n, la_real k, const la_real *x, la_real *y); /* y_i += k x_i           */
+    la_real (*max)(int64_t n, const la_real *x);                      /* n > 0                  */
+    void (*exp_minus)(int64_t n, la_real shift, const la_real *x,
+                      la_real *y); /* y_i = exp(x_i - shift); y may be x */
+    la_real (*exp_minus_sum)(int64_t n, la_real shift, const la_real *x,
+                             la_real *y); /* the same, and sum_i y_i */
     /* x Phi(x), Phi the normal distribution function; and gx_i += gy_i (Phi(x_i) + x_i phi(x_i)) */
     void (*gelu)(int64_t n, const la_real *x, la_real *y);
     void (*gelu_backward)(int64_t n, const la_real *x, const la_real *gy, la_real *gx);
 } la_vec;
 
-const la_vec *la_vec_table(void);
+const la_vec        *la_vec_table(void);
 /* All tables built into this library that the processor can run, the plainest first, then
  * NULL: so that tests cover each. */
 const la_vec *const *la_vec_tables(void);

@@ -18,9 +18,9 @@
 #define LA_ISA baseline
 #endif
 #define NAME_(a, b) a##b
-#define NAME(a, b)  NAME_(a, b)
-#define TEXT_(a)    #a
-#define TEXT(a)     TEXT_(a)
+#define NAME(a, b) NAME_(a, b)
+#define TEXT_(a) #a
+#define TEXT(a) TEXT_(a)
 
 #if LA_REAL_BITS == 32
 static inline float power_of_2(uint32_t n) { /* 2^n, -126 <= (int)n <= 127 */

@@ -26,13 +26,14 @@ static la_ids text(void) {
 }
 
 static la_trainer_cfg small(const char *attn) {
-    la_trainer_cfg c = {.lm = {.vocab = VOCAB, .dim = 16, .layers = 2, .heads = 2, .block_size = 12},
-                        .batch = 4,
-                        .grad_accum = 1,
-                        .seed = 3,
-                        .grad_clip = 1,
-                        .optim_cfg = {0.9, 0.99, 1e-8, 0.1},
-                        .schedule = {"constant", 3e-3, 3e-3, 0, 1}};
+    la_trainer_cfg c = {
+        .lm = {.vocab = VOCAB, .dim = 16, .layers = 2, .heads = 2, .block_size = 12},
+        .batch = 4,
+        .grad_accum = 1,
+        .seed = 3,
+        .grad_clip = 1,
+        .optim_cfg = {0.9, 0.99, 1e-8, 0.1},
+        .schedule = {"constant", 3e-3, 3e-3, 0, 1}};
     c.lm.attn.eps = 1e-6;
     ck_assert_int_eq(la_attn_find(attn, &c.lm.attn.variant), LA_OK);
     ck_assert_int_eq(la_optim_find("adamw", &c.optim), LA_OK);
@@ -109,11 +110,15 @@ START_TEST(metrics_lines) {
                     .elapsed_s = 30,
                     .eta_s = 13,
                     .rss_bytes = 118 << 20};
-    char *line = printed(la_metrics_line, &m), *json = printed(la_metrics_json, &m);
-    ck_assert_str_eq(line, "step 1250/2000 62% | loss 1.8756 | val 2.0089 | norm 0.62 | lr 5.1e-04 | 18.2 ms | "
-                           "42.1k tok/s | rss 118M | eta 0:13");
-    ck_assert_str_eq(json, "{\"step\": 1250, \"loss\": 1.8756, \"val_loss\": 2.0089, \"lr\": 0.00051, \"grad_norm\": "
-                           "0.62, \"ms\": 18.2, \"tokens_per_s\": 42100, \"elapsed_s\": 30, \"rss_bytes\": 123731968}\n");
+    char      *line = printed(la_metrics_line, &m), *json = printed(la_metrics_json, &m);
+    ck_assert_str_eq(
+        line, "step 1250/2000 62% | loss 1.8756 | val 2.0089 | norm 0.62 | lr 5.1e-04 | 18.2 ms | "
+              "42.1k tok/s | rss 118M | eta 0:13");
+    ck_assert_str_eq(
+        json,
+        "{\"step\": 1250, \"loss\": 1.8756, \"val_loss\": 2.0089, \"lr\": 0.00051, \"grad_norm\": "
+        "0.62, \"ms\": 18.2, \"tokens_per_s\": 42100, \"elapsed_s\": 30, \"rss_bytes\": "
+        "123731968}\n");
     free(line);
     free(json);
     m.loss = m.norm = m.lr = m.val_loss = NAN;
@@ -149,8 +154,8 @@ START_TEST(weights_are_bitwise_equal_at_any_number_of_threads) {
             first = malloc(n);
             memcpy(first, la_params_x(t.lm->params), n);
         }
-        ck_assert_msg(!memcmp(first, la_params_x(t.lm->params), n), "%s: %d threads give other weights", attn->name,
-                      threads);
+        ck_assert_msg(!memcmp(first, la_params_x(t.lm->params), n),
+                      "%s: %d threads give other weights", attn->name, threads);
         la_trainer_destroy(&t);
     }
     free(first);
@@ -161,7 +166,8 @@ START_TEST(accumulated_gradient_is_that_of_the_larger_batch) {
     la_ids         ids = text();
     la_trainer_cfg whole = small("elu1"), parts = whole;
     parts.batch = 2;
-    parts.grad_accum = 2; /* rows of step i: batches 2i and 2i + 1 of two rows are those of batch i of four */
+    parts.grad_accum =
+        2; /* rows of step i: batches 2i and 2i + 1 of two rows are those of batch i of four */
     la_trainer a, b;
     la_step    x, y;
     ok(la_trainer_create(&a, &whole, &ids));
@@ -232,17 +238,17 @@ START_TEST(evaluation_covers_the_text_and_knows_no_batch_size) {
     ok(la_evaluator_create(&e, t.lm, 0));
     ok(la_evaluate(&e, &ids, 0, NULL, &all));
     /* the same mean by hand: one window at a time */
-    double       sum = 0;
-    int64_t      windows = la_eval_windows(ids.n, 12);
-    la_tape     *tape;
-    int32_t      tok[12], lab[12], pos[12], past = 0;
-    la_shape     s = la_shape2(1, 12);
+    double   sum = 0;
+    int64_t  windows = la_eval_windows(ids.n, 12);
+    la_tape *tape;
+    int32_t  tok[12], lab[12], pos[12], past = 0;
+    la_shape s = la_shape2(1, 12);
     for (int i = 0; i < 12; i++) pos[i] = i;
     ok(la_tape_create(&tape, NULL));
     la_lm_input in = {.tokens = la_integers(tape, "tokens", s, tok),
                       .positions = la_integers(tape, "positions", s, pos),
                       .past = la_integers(tape, "past", la_shape1(1), &past)};
-    la_node *loss = la_keep(la_lm_loss(t.lm, tape, &in, la_integers(tape, "labels", s, lab)));
+    la_node    *loss = la_keep(la_lm_loss(t.lm, tape, &in, la_integers(tape, "labels", s, lab)));
     ok(la_tape_seal(tape, NULL));
     for (int64_t w = 0; w < windows; w++) {
         la_eval_fill(&ids, 12, w, 1, tok, lab);
@@ -284,14 +290,16 @@ static int32_t likeliest(const la_real *x) {
     return best;
 }
 
-/* Logits after the last of n tokens, from one forward pass over all of them; without learned positions. */
+/* Logits after the last of n tokens, from one forward pass over all of them; without learned
+ * positions. */
 static void full_pass(const la_lm *lm, const int32_t *tokens, int64_t n, la_real *logits) {
     la_tape    *tape;
     la_shape    shape = la_shape2(1, n);
     int32_t     past = 0;
     la_lm_input in = {0};
     ok(la_tape_create(&tape, NULL));
-    in.tokens = in.positions = la_integers(tape, "tokens", shape, tokens); /* positions are not read */
+    in.tokens = in.positions =
+        la_integers(tape, "tokens", shape, tokens); /* positions are not read */
     in.past = la_integers(tape, "past", la_shape1(1), &past);
     la_node *all = la_keep(la_lm_logits(lm, tape, &in));
     ok(la_tape_seal(tape, NULL));
@@ -320,15 +328,17 @@ START_TEST(greedy_tokens_equal_those_of_the_full_forward_pass) {
         const la_real *streamed = la_sampler_logits(s);
         full_pass(t.lm, seen, PROMPT + i, full);
         for (int v = 0; v < VOCAB; v++)
-            ck_assert_msg(fabs((double)(full[v] - streamed[v])) < 1e-3, "%s, token %d: logits %g and %g", attn->name, i,
-                          (double)full[v], (double)streamed[v]);
+            ck_assert_msg(fabs((double)(full[v] - streamed[v])) < 1e-3,
+                          "%s, token %d: logits %g and %g", attn->name, i, (double)full[v],
+                          (double)streamed[v]);
         int32_t expected = likeliest(full);
         ok(la_sampler_next(s, seen + PROMPT + i));
-        ck_assert_msg(seen[PROMPT + i] == expected, "%s: token %d is %d, the full pass says %d", attn->name, i,
-                      seen[PROMPT + i], expected);
+        ck_assert_msg(seen[PROMPT + i] == expected, "%s: token %d is %d, the full pass says %d",
+                      attn->name, i, seen[PROMPT + i], expected);
     }
     int32_t one_more;
-    if (attn->op && !strcmp(attn->name, "softmax")) ck_assert_int_eq(la_sampler_next(s, &one_more), LA_STATE);
+    if (attn->op && !strcmp(attn->name, "softmax"))
+        ck_assert_int_eq(la_sampler_next(s, &one_more), LA_STATE);
     la_sampler_destroy(s);
     la_trainer_destroy(&t);
 }
@@ -366,7 +376,8 @@ START_TEST(learned_positions_rebuild_from_the_last_half_block) {
     la_sampler_cfg cfg = {.temperature = 0.8, .top_k = 3, .top_p = 1, .seed = 4};
     ok(la_sampler_create(&s, t.lm, &cfg));
     ok(la_sampler_prompt(s, out, 1));
-    for (int i = 1; i <= 12; i++) ok(la_sampler_next(s, out + i)); /* the 12th no longer fits the block of 12 */
+    for (int i = 1; i <= 12; i++)
+        ok(la_sampler_next(s, out + i)); /* the 12th no longer fits the block of 12 */
     ck_assert_int_eq(la_sampler_rebuilt(s), 1);
     ok(la_sampler_create(&fresh, t.lm, &cfg));
     ok(la_sampler_prompt(fresh, out + 7, 6));
@@ -419,7 +430,8 @@ int main(void) {
     int variants = 0;
     while (la_attns[variants]) variants++;
     Suite *suite = suite_create("train");
-    TCase *report = tcase_create("report"), *step = tcase_create("step"), *sample = tcase_create("sample");
+    TCase *report = tcase_create("report"), *step = tcase_create("step"),
+          *sample = tcase_create("sample");
     tcase_add_test(report, rate_is_the_median_without_the_first_step_and_evaluations);
     tcase_add_test(report, rate_forgets_old_steps);
     tcase_add_test(report, times_are_readable);

@@ -1,15 +1,14 @@
 /* checkpoint.h -- HDF5 files that resume a run exactly, and open elsewhere (h5py, h5dump).
  *
- *   /                    attributes: format = 1, program, precision (32 or 64), config (the option text),
- *                        step, updates, best_val, best_step, corpus_hash, corpus_size
- *   /params/<name>       one dataset a parameter, GPT-2's name and shape; /params/lm_head.weight is a hard
- *                        link to /params/transformer.wte.weight
- *   /optim/<slot>/<name> the optimiser's arrays, if there are any
+ *   /                    attributes: format = 1, program, precision (32 or 64), config (the option
+ * text), step, updates, best_val, best_step, corpus_hash, corpus_size /params/<name>       one
+ * dataset a parameter, GPT-2's name and shape; /params/lm_head.weight is a hard link to
+ * /params/transformer.wte.weight /optim/<slot>/<name> the optimiser's arrays, if there are any
  *   /tokenizer           attribute kind; dataset codepoints (uint32) for "char"
  *
- * A 512-byte user block in front holds magic, format and the hash of the image.  The image is built in
- * memory; a temporary in the same folder is written, synced and renamed, so neither a kill nor a full
- * disk leaves half a file.  HDF5 converts between float and double on reading. */
+ * A 512-byte user block in front holds magic, format and the hash of the image.  The image is built
+ * in memory; a temporary in the same folder is written, synced and renamed, so neither a kill nor a
+ * full disk leaves half a file.  HDF5 converts between float and double on reading. */
 #ifndef LA_CHECKPOINT_H
 #define LA_CHECKPOINT_H
 #include "data/tokenizer.h"
@@ -29,8 +28,8 @@ typedef struct la_record { /* what a run is, besides its arrays                 
 } la_record;
 
 /* optim NULL: weights only.  LA_IO, and the previous file at path intact, if anything fails. */
-la_status la_checkpoint_save(const char *path, const la_record *r, const la_params *p, const la_optim *o,
-                             const la_tokenizer *k);
+la_status la_checkpoint_save(const char *path, const la_record *r, const la_params *p,
+                             const la_optim *o, const la_tokenizer *k);
 
 /* Reads the whole file and verifies its hash before HDF5 sees a byte.  LA_FORMAT: not a checkpoint,
  * damaged, of a later format; LA_IO: cannot be read. */
@@ -38,15 +37,17 @@ la_status        la_checkpoint_open(la_checkpoint **c, const char *path);
 void             la_checkpoint_close(la_checkpoint *c); /* NULL is fine */
 const la_record *la_checkpoint_record(const la_checkpoint *c);
 la_status        la_checkpoint_tokenizer(const la_checkpoint *c, la_tokenizer **k);
-/* Each parameter must be there in its shape, finite, and no other parameter; LA_FORMAT names the first
- * that is not.  Nothing is changed on failure. */
-la_status la_checkpoint_params(const la_checkpoint *c, la_params *p);
-la_status la_checkpoint_optim(const la_checkpoint *c, la_optim *o); /* LA_FORMAT: none there, or another optimiser */
+/* Each parameter must be there in its shape, finite, and no other parameter; LA_FORMAT names the
+ * first that is not.  Nothing is changed on failure. */
+la_status        la_checkpoint_params(const la_checkpoint *c, la_params *p);
+la_status        la_checkpoint_optim(const la_checkpoint *c,
+                                     la_optim *o); /* LA_FORMAT: none there, or another optimiser */
 
-/* Weights from an HDF5 file made elsewhere, without a hash: datasets by the parameters' names at the root
- * or in /params, float or double; further datasets are ignored.  Such a file is not trusted to be harmless: a child
- * process with limits on memory and time reads it and hands back flat arrays.  Fails as above. */
+/* Weights from an HDF5 file made elsewhere, without a hash: datasets by the parameters' names at
+ * the root or in /params, float or double; further datasets are ignored.  Such a file is not
+ * trusted to be harmless: a child process with limits on memory and time reads it and hands back
+ * flat arrays.  Fails as above. */
 la_status la_weights_import(const char *path, la_params *p);
 /* 1: the file has our user block; 0: it has not (or cannot be read). */
-int la_checkpoint_is_ours(const char *path);
+int       la_checkpoint_is_ours(const char *path);
 #endif

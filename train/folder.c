@@ -42,16 +42,19 @@ static la_status make_folders(const char *dir) {
     int made = mkdir(path, 0777), error = errno;
     free(path);
     if (made && (error != EEXIST || stat(dir, &st) || !S_ISDIR(st.st_mode)))
-        return la_fail(LA_IO, "cannot make the folder %s: %s", dir, error == EEXIST ? "it is a file" : strerror(error));
+        return la_fail(LA_IO, "cannot make the folder %s: %s", dir,
+                       error == EEXIST ? "it is a file" : strerror(error));
     return LA_OK;
 }
 
 static int is_ours(const char *name) {
-    static const char *const names[] = {"run.json", "metrics.jsonl", "samples.txt", "best.h5", "last.h5"};
+    static const char *const names[] = {"run.json", "metrics.jsonl", "samples.txt", "best.h5",
+                                        "last.h5"};
     size_t                   n = strlen(name);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i])) return 1;
-    return (n > 8 && !strncmp(name, "last.", 5) && !strcmp(name + n - 3, ".h5")) || strstr(name, ".tmp.");
+    return (n > 8 && !strncmp(name, "last.", 5) && !strcmp(name + n - 3, ".h5")) ||
+           strstr(name, ".tmp.");
 }
 
 /* NEW: there must be nothing.  OVERWRITE: removes what a run writes.  RESUME: removes temporaries
@@ -64,9 +67,12 @@ static la_status clear(const char *dir, la_folder_mode mode) {
     while (s == LA_OK && (e = readdir(d))) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
         if (mode == LA_FOLDER_NEW)
-            s = la_fail(LA_ARG, "the folder %s is not empty (it has %s): go on with --resume, or write over it with --overwrite",
+            s = la_fail(LA_ARG,
+                        "the folder %s is not empty (it has %s): go on with --resume, or write "
+                        "over it with --overwrite",
                         dir, e->d_name);
-        else if (mode == LA_FOLDER_OVERWRITE ? is_ours(e->d_name) : strstr(e->d_name, ".tmp.") != NULL) {
+        else if (mode == LA_FOLDER_OVERWRITE ? is_ours(e->d_name)
+                                             : strstr(e->d_name, ".tmp.") != NULL) {
             char *path = la_folder_path(dir, e->d_name);
             if (path) unlink(path);
             free(path);
@@ -103,7 +109,8 @@ static la_status cut_metrics(const char *path, int64_t step, int *evaluated) {
     return ok ? LA_OK : la_fail(LA_IO, "cannot rewrite %s: %s", path, strerror(errno));
 }
 
-la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int64_t keep, int64_t step, int *evaluated) {
+la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int64_t keep,
+                         int64_t step, int *evaluated) {
     *s = (la_folder){.keep = keep};
     *evaluated = 0;
     LA_TRY(make_folders(dir));
@@ -114,7 +121,8 @@ la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int
     if (status == LA_OK && !(s->metrics = fopen(path, "a")))
         status = la_fail(LA_IO, "cannot write %s: %s", path, strerror(errno));
     free(path);
-    if (status == LA_OK && !(s->dir = strdup(dir))) status = la_fail(LA_NOMEM, "no memory for the name %s", dir);
+    if (status == LA_OK && !(s->dir = strdup(dir)))
+        status = la_fail(LA_NOMEM, "no memory for the name %s", dir);
     if (status != LA_OK) la_folder_close(s);
     return status;
 }
@@ -129,7 +137,8 @@ void la_folder_metrics(la_folder *s, const la_metrics *m) {
     la_metrics_json(m, s->metrics);
     if (fflush(s->metrics) == 0 || s->metrics_failed) return;
     s->metrics_failed = 1;
-    fprintf(stderr, "warning: cannot write %s/metrics.jsonl: %s; training goes on\n", s->dir, strerror(errno));
+    fprintf(stderr, "warning: cannot write %s/metrics.jsonl: %s; training goes on\n", s->dir,
+            strerror(errno));
     clearerr(s->metrics);
 }
 
@@ -138,12 +147,13 @@ la_status la_folder_add_val_loss(la_folder *s, double val_loss) {
     int   fd = path ? open(path, O_RDWR) : -1;
     off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
     char  tail[LA_NUMBER_TEXT + 32];
-    int   n = snprintf(tail, sizeof tail, ", \"val_loss\": %s}\n", la_number_text(val_loss, number));
+    int n = snprintf(tail, sizeof tail, ", \"val_loss\": %s}\n", la_number_text(val_loss, number));
     /* the line ends in "}\n", which the tail replaces */
     int ok = end >= 2 && pwrite(fd, tail, (size_t)n, end - 2) == n;
     if (fd >= 0) close(fd);
     free(path);
-    return ok ? LA_OK : la_fail(LA_IO, "cannot add the validation loss to %s/metrics.jsonl", s->dir);
+    return ok ? LA_OK
+              : la_fail(LA_IO, "cannot add the validation loss to %s/metrics.jsonl", s->dir);
 }
 
 void la_folder_sample(la_folder *s, int64_t step, const char *text) {
@@ -165,7 +175,8 @@ static void processor(FILE *f) {
     la_json_string(colon ? colon + 2 : "unknown", f);
 }
 
-la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **argv, const la_corpus *corpus) {
+la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **argv,
+                             const la_corpus *corpus) {
     char *path = la_folder_path(s->dir, "run.json"), number[LA_NUMBER_TEXT];
     FILE *f = path ? fopen(path, "w") : NULL;
     if (!f) {
@@ -179,10 +190,14 @@ la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **
     }
     fprintf(f, "],\n  \"blas\": ");
     la_json_string(la_blas_name(), f);
-    fprintf(f, ",\n  \"vectors\": \"%s\",\n  \"precision\": %d,\n  \"processor\": ", la_vec_table()->name, LA_REAL_BITS);
+    fprintf(f, ",\n  \"vectors\": \"%s\",\n  \"precision\": %d,\n  \"processor\": ",
+            la_vec_table()->name, LA_REAL_BITS);
     processor(f);
-    fprintf(f, ",\n  \"threads\": %d,\n  \"corpus_bytes\": %lld,\n  \"corpus_hash\": \"%016llx\",\n  \"config\": {",
-            la_threads(), (long long)la_corpus_size(corpus), (unsigned long long)la_corpus_hash(corpus));
+    fprintf(f,
+            ",\n  \"threads\": %d,\n  \"corpus_bytes\": %lld,\n  \"corpus_hash\": \"%016llx\",\n  "
+            "\"config\": {",
+            la_threads(), (long long)la_corpus_size(corpus),
+            (unsigned long long)la_corpus_hash(corpus));
     for (int i = 0, any = 0; i < LA_N_OPTIONS; i++) {
         const la_option *o = la_options + i;
         if (!(o->tools & LA_TOOL_TRAIN)) continue;
@@ -202,7 +217,8 @@ la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **
     return ok ? LA_OK : la_fail(LA_IO, "cannot write %s/run.json: %s", s->dir, strerror(errno));
 }
 
-/* A second name for each checkpoint, one further back; last.h5 itself stays until it is replaced. */
+/* A second name for each checkpoint, one further back; last.h5 itself stays until it is replaced.
+ */
 static void rotate(la_folder *s) {
     for (int64_t i = s->keep - 1; i > 0; i--) {
         char *newer = numbered(s->dir, i - 1), *older = numbered(s->dir, i);
@@ -215,23 +231,26 @@ static void rotate(la_folder *s) {
     }
 }
 
-la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params *p, const la_optim *o,
-                             const la_tokenizer *k) {
-    char *fresh = la_folder_path(s->dir, "last.tmp.h5"), *path = numbered(s->dir, 0);
-    la_status status = fresh && path ? la_checkpoint_save(fresh, r, p, o, k) : la_fail(LA_NOMEM, "no memory to save");
+la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params *p,
+                              const la_optim *o, const la_tokenizer *k) {
+    char     *fresh = la_folder_path(s->dir, "last.tmp.h5"), *path = numbered(s->dir, 0);
+    la_status status = fresh && path ? la_checkpoint_save(fresh, r, p, o, k)
+                                     : la_fail(LA_NOMEM, "no memory to save");
     if (status == LA_OK) {
         rotate(s);
-        if (rename(fresh, path)) status = la_fail(LA_IO, "cannot rename %s to %s: %s", fresh, path, strerror(errno));
+        if (rename(fresh, path))
+            status = la_fail(LA_IO, "cannot rename %s to %s: %s", fresh, path, strerror(errno));
     }
     free(fresh);
     free(path);
     return status;
 }
 
-la_status la_folder_save_best(la_folder *s, const la_record *r, const la_params *p, const la_optim *o,
-                             const la_tokenizer *k) {
+la_status la_folder_save_best(la_folder *s, const la_record *r, const la_params *p,
+                              const la_optim *o, const la_tokenizer *k) {
     char     *path = la_folder_path(s->dir, "best.h5");
-    la_status status = path ? la_checkpoint_save(path, r, p, o, k) : la_fail(LA_NOMEM, "no memory to save");
+    la_status status =
+        path ? la_checkpoint_save(path, r, p, o, k) : la_fail(LA_NOMEM, "no memory to save");
     free(path);
     return status;
 }
@@ -261,7 +280,8 @@ la_status la_folder_find(const char *dir, const char *which, la_checkpoint **c, 
     *path = NULL;
     if (!strcmp(which, "auto")) {
         char *next;
-        for (int64_t i = 0; (next = numbered(dir, i)) && (i < 2 || access(next, F_OK) == 0); i++) consider(next, c, path);
+        for (int64_t i = 0; (next = numbered(dir, i)) && (i < 2 || access(next, F_OK) == 0); i++)
+            consider(next, c, path);
         free(next);
         consider(la_folder_path(dir, "best.h5"), c, path);
         return *c ? LA_OK : la_fail(LA_FORMAT, "there is no checkpoint to resume from in %s", dir);

@@ -24,25 +24,26 @@ typedef enum la_folder_mode { LA_FOLDER_NEW, LA_FOLDER_OVERWRITE, LA_FOLDER_RESU
 /* Makes the folder, with its parents.  NEW: LA_ARG if there is something in it.  OVERWRITE: removes
  * the files of an earlier run, and only those.  RESUME: drops the lines of metrics.jsonl after
  * `step`; *evaluated says whether the line of `step` has a val_loss. */
-la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int64_t keep, int64_t step,
-                        int *evaluated);
+la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int64_t keep,
+                         int64_t step, int *evaluated);
 void      la_folder_close(la_folder *s);
 
 /* The file of that name in the folder.  free() it; NULL when out of memory. */
 char *la_folder_path(const char *dir, const char *name);
 
-void la_folder_metrics(la_folder *s, const la_metrics *m);
+void      la_folder_metrics(la_folder *s, const la_metrics *m);
 /* Adds val_loss to the last line, which has none: a run was stopped within that evaluation. */
 la_status la_folder_add_val_loss(la_folder *s, double val_loss);
 void      la_folder_sample(la_folder *s, int64_t step, const char *text);
-la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **argv, const la_corpus *corpus);
+la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **argv,
+                             const la_corpus *corpus);
 
 /* last.h5 becomes last.1.h5 and so on, and the new checkpoint last.h5; at any moment there is a
  * last.h5.  On failure the earlier ones are as they were. */
-la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params *p, const la_optim *o,
-                             const la_tokenizer *k);
-la_status la_folder_save_best(la_folder *s, const la_record *r, const la_params *p, const la_optim *o,
-                             const la_tokenizer *k);
+la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params *p,
+                              const la_optim *o, const la_tokenizer *k);
+la_status la_folder_save_best(la_folder *s, const la_record *r, const la_params *p,
+                              const la_optim *o, const la_tokenizer *k);
 
 /* Opens what --resume names: "last", "best", a path, or "auto": the newest valid one in dir; what
  * was skipped, and why, goes to stderr.  LA_FORMAT if there is none. */

@@ -48,13 +48,13 @@ static double percent(const la_metrics *m) {
 
 void la_metrics_line(const la_metrics *m, FILE *out) {
     char eta[LA_TIME_TEXT];
-    fprintf(out, "step %lld/%lld %.0f%%", (long long)m->step, (long long)m->max_iters, floor(percent(m)));
+    fprintf(out, "step %lld/%lld %.0f%%", (long long)m->step, (long long)m->max_iters,
+            floor(percent(m)));
     if (isfinite(m->loss)) fprintf(out, " | loss %.4f", m->loss);
     if (isfinite(m->val_loss)) fprintf(out, " | val %.4f", m->val_loss);
     if (isfinite(m->norm)) fprintf(out, " | norm %.2f", m->norm);
     if (isfinite(m->lr)) fprintf(out, " | lr %.1e", m->lr);
-    if (m->tokens_per_s > 0)
-        fprintf(out, " | %.1f ms | %.1fk tok/s", m->ms, m->tokens_per_s / 1e3);
+    if (m->tokens_per_s > 0) fprintf(out, " | %.1f ms | %.1fk tok/s", m->ms, m->tokens_per_s / 1e3);
     fprintf(out, " | rss %.0fM", (double)m->rss_bytes / 0x1p20);
     if (m->tokens_per_s > 0) fprintf(out, " | eta %s", la_time_text(m->eta_s, eta));
 }
@@ -62,9 +62,10 @@ void la_metrics_line(const la_metrics *m, FILE *out) {
 void la_progress_bar(const la_metrics *m, int columns, FILE *out) {
     char line[256], eta[LA_TIME_TEXT];
     int  done = (int)(percent(m) / 5);
-    snprintf(line, sizeof line, "%3.0f%% [%.*s%.*s] %lld/%lld loss %.4f %.1fk tok/s eta %s", floor(percent(m)), done,
-             "####################", 20 - done, "....................", (long long)m->step, (long long)m->max_iters,
-             m->loss, m->tokens_per_s / 1e3, la_time_text(m->eta_s, eta));
+    snprintf(line, sizeof line, "%3.0f%% [%.*s%.*s] %lld/%lld loss %.4f %.1fk tok/s eta %s",
+             floor(percent(m)), done, "####################", 20 - done, "....................",
+             (long long)m->step, (long long)m->max_iters, m->loss, m->tokens_per_s / 1e3,
+             la_time_text(m->eta_s, eta));
     fprintf(out, "\r%-*.*s", columns - 1, columns - 1, line);
     fflush(out);
 }

@@ -11,13 +11,13 @@ typedef struct la_rate {
     double (*now)(void); /* seconds; a test brings its own clock                          */
     double  began, last; /* start of this step; duration of the last one, seconds          */
     double  window[LA_RATE_STEPS];
-    int64_t steps; /* measured so far, the first included                                 */
+    int64_t steps;        /* measured so far, the first included                                 */
     double  eval_seconds; /* of the last evaluation */
 } la_rate;
 
 void   la_rate_init(la_rate *r, double (*now)(void));
-void   la_rate_begin(la_rate *r); /* a step starts */
-void   la_rate_end(la_rate *r);   /* and ends      */
+void   la_rate_begin(la_rate *r);        /* a step starts */
+void   la_rate_end(la_rate *r);          /* and ends      */
 double la_rate_median(const la_rate *r); /* seconds a step; 0 before the second step        */
 /* Seconds for steps_left steps and evals_left evaluations at these rates. */
 double la_rate_eta(const la_rate *r, int64_t steps_left, int64_t evals_left);
@@ -28,7 +28,7 @@ typedef struct la_metrics {
     double  loss, norm, lr;  /* NAN: none, at step 0                                       */
     double  val_loss;        /* NAN: not evaluated at this step                            */
     double  ms, elapsed_s;
-    double  tokens_per_s;    /* 0: not known yet                                           */
+    double  tokens_per_s; /* 0: not known yet                                           */
     double  eta_s;
     size_t  rss_bytes;
 } la_metrics;

@@ -1,8 +1,5 @@
-/* run.c -- the training loop: step, evaluate, show, save; and what comes before it.
- *
- * Order at step s (s updates done): update, evaluation if due, the line of metrics, checkpoint if due.
- * A stop between the update and the evaluation leaves a line without val_loss; resuming evaluates
- * first and adds it, so that every step has one line with the numbers of an uninterrupted run. */
+/* run.c -- what comes before and after the steps: options, texts, weights, the folder, the last
+ * line. */
 #include "train/run.h"
 
 #include <math.h>
@@ -13,31 +10,9 @@
 #include <unistd.h>
 
 #include "tensor/parallel.h"
-#include "train/sampler.h"
-#include "train/setup.h"
-#include "train/folder.h"
+#include "train/run_impl.h"
 #include "train/system.h"
-
-typedef struct run {
-    la_config     *c;
-    la_checkpoint *saved; /* resumed from or initialised from; NULL: fresh */
-    int            resumes;
-    char          *dir;
-    la_texts       texts;
-    la_trainer     trainer;
-    la_evaluator   evaluator;
-    la_folder      folder;
-    char          *config_text;
-    la_rate        rate;
-    int64_t        step, best_step;
-    double         best_val, last_val; /* HUGE_VAL, NAN: none */
-    double         started;
-    int            evaluated; /* at this step */
-    int            bar;       /* stdout is a terminal */
-    int            columns;
-    int            best_saved;
-    double         drawn; /* when the bar was drawn last */
-} run;
+#include "train/write.h"
 
 /* --- options and checkpoints --- */
 
@@ -46,25 +21,27 @@ static void print_change(void *ctx, const char *name, const char *was, const cha
     printf("changed on resuming: %s was %s, is %s\n", name, was, now);
 }
 
-static la_status take_config(run *r, const char *path, la_binding least) {
+static la_status take_config(la_run_state *r, const char *path, la_binding least) {
     la_config stored;
     la_config_init(&stored);
     la_status s = la_config_from_text(&stored, la_checkpoint_record(r->saved)->config, path);
     if (s != LA_OK)
         s = la_fail(LA_FORMAT, "%s", la_error());
     else
-        s = la_config_take(r->c, &stored, least, r->resumes && !r->c->quiet ? print_change : NULL, NULL);
+        s = la_config_take(r->c, &stored, least, r->resumes && !r->c->quiet ? print_change : NULL,
+                           NULL);
     la_config_free(&stored);
     return s;
 }
 
 /* Opens what --resume or --init-from names, and takes over the options it was made with. */
-static la_status open_saved(run *r) {
+static la_status open_saved(la_run_state *r) {
     la_config *c = r->c;
     char      *path = NULL;
     la_status  s = LA_OK;
     r->resumes = *c->resume != 0;
-    if (r->resumes && !*c->out_dir && strcmp(c->resume, "auto") && strcmp(c->resume, "last") && strcmp(c->resume, "best")) {
+    if (r->resumes && !*c->out_dir && strcmp(c->resume, "auto") && strcmp(c->resume, "last") &&
+        strcmp(c->resume, "best")) {
         /* a path: its folder is the run's */
         const char *slash = strrchr(c->resume, '/');
         r->dir = slash ? strndup(c->resume, (size_t)(slash - c->resume)) : strdup(".");
@@ -76,10 +53,12 @@ static la_status open_saved(run *r) {
     else if (*c->init_from && la_checkpoint_is_ours(c->init_from)) {
         s = la_checkpoint_open(&r->saved, c->init_from);
         if (s == LA_IO) s = la_fail(LA_FORMAT, "%s", la_error());
-        if (s == LA_OK && !(path = strdup(c->init_from))) s = la_fail(LA_NOMEM, "no memory for a name");
+        if (s == LA_OK && !(path = strdup(c->init_from)))
+            s = la_fail(LA_NOMEM, "no memory for a name");
     } else if (*c->init_from && !c->trust_file)
         s = la_fail(LA_FORMAT,
-                    "%s cannot be read, or was not written by this program and carries no hash: if it is an HDF5 file "
+                    "%s cannot be read, or was not written by this program and carries no hash: if "
+                    "it is an HDF5 file "
                     "of weights from a source you trust, add --trust-file",
                     c->init_from);
     if (s == LA_OK && r->saved) s = take_config(r, path, r->resumes ? LA_BIND_FREE : LA_BIND_MODEL);
@@ -87,23 +66,26 @@ static la_status open_saved(run *r) {
     if (s == LA_OK && r->resumes && !c->quiet) printf("resuming from %s\n", path);
     free(path);
     if (s == LA_OK && r->resumes && !strcmp(c->data, "-") && !c->eval_only)
-        s = la_fail(LA_ARG, "a text from standard input cannot be read again, so this run cannot be resumed");
+        s = la_fail(
+            LA_ARG,
+            "a text from standard input cannot be read again, so this run cannot be resumed");
     return s;
 }
 
-static la_status check_corpus(const run *r) {
+static la_status check_corpus(const la_run_state *r) {
     const la_record *was = la_checkpoint_record(r->saved);
     uint64_t         hash = la_corpus_hash(&r->texts.corpus);
     int64_t          size = la_corpus_size(&r->texts.corpus);
     if (was->corpus_hash == hash && was->corpus_size == size) return LA_OK;
     return la_fail(LA_DATA,
-                   "the checkpoint was trained on a text of %lld bytes with hash %016llx, and %s has %lld bytes and "
+                   "the checkpoint was trained on a text of %lld bytes with hash %016llx, and %s "
+                   "has %lld bytes and "
                    "hash %016llx: resume with the same text, or start anew with --init-from",
-                   (long long)was->corpus_size, (unsigned long long)was->corpus_hash, r->c->data, (long long)size,
-                   (unsigned long long)hash);
+                   (long long)was->corpus_size, (unsigned long long)was->corpus_hash, r->c->data,
+                   (long long)size, (unsigned long long)hash);
 }
 
-static la_status load_weights(run *r) {
+static la_status load_weights(la_run_state *r) {
     la_params *p = r->trainer.lm->params;
     if (!r->saved) return *r->c->init_from ? la_weights_import(r->c->init_from, p) : LA_OK;
     LA_TRY(la_checkpoint_params(r->saved, p));
@@ -116,52 +98,7 @@ static la_status load_weights(run *r) {
     return LA_OK;
 }
 
-/* --- what is shown --- */
-
-static int line_due(const run *r) {
-    int64_t every = r->c->log_interval ? r->c->log_interval : r->c->eval_interval;
-    return r->step % every == 0 || r->step == r->c->max_iters;
-}
-
-static int eval_due(const run *r) {
-    return r->texts.valid.n > 0 && (r->step % r->c->eval_interval == 0 || r->step == r->c->max_iters);
-}
-
-static void clear_bar(const run *r) {
-    if (r->bar) printf("\r%*s\r", r->columns - 1, "");
-}
-
-static la_metrics metrics(const run *r, const la_step *s, double val) {
-    const la_config *c = r->c;
-    double  seconds = la_rate_median(&r->rate);
-    int64_t left = c->max_iters - r->step;
-    return (la_metrics){.step = r->step,
-                        .max_iters = c->max_iters,
-                        .loss = s ? s->loss : NAN,
-                        .norm = s ? s->norm : NAN,
-                        .lr = s ? s->lr : NAN,
-                        .val_loss = val,
-                        .ms = 1e3 * (r->rate.steps > 1 ? seconds : r->rate.last),
-                        .elapsed_s = la_seconds() - r->started,
-                        .tokens_per_s = seconds > 0 ? (double)(c->batch_size * c->grad_accum * c->block_size) / seconds : 0,
-                        .eta_s = la_rate_eta(&r->rate, left, (left + c->eval_interval - 1) / c->eval_interval),
-                        .rss_bytes = la_memory_resident()};
-}
-
-static void show(run *r, const la_metrics *m) {
-    if (r->c->quiet) return;
-    if (line_due(r) || isfinite(m->val_loss)) {
-        clear_bar(r);
-        la_metrics_line(m, stdout);
-        putchar('\n');
-        fflush(stdout);
-    } else if (r->bar && la_seconds() - r->drawn > 0.2) {
-        r->drawn = la_seconds();
-        la_progress_bar(m, r->columns, stdout);
-    }
-}
-
-static void show_plan(const run *r) {
+static void show_plan(const la_run_state *r) {
     const la_config *c = r->c;
     la_params       *p = r->trainer.lm->params;
     if (c->quiet) return;
@@ -174,161 +111,43 @@ static void show_plan(const run *r) {
         if (column && column + n > 100) column = 0, putchar('\n');
         column += printf("%s%s=%s", column ? "  " : "", o->name, value);
     }
-    printf("\n%s: %lld tokens to train on, %lld to validate, vocabulary %d\n", c->data, (long long)r->texts.train.n,
-           (long long)r->texts.valid.n, la_tokenizer_vocab(r->texts.tokenizer));
-    printf("%lld parameters; memory %.1f MiB: weights, gradients and optimiser %.1f, step %.1f (%.1f without sharing), "
+    printf("\n%s: %lld tokens to train on, %lld to validate, vocabulary %d\n", c->data,
+           (long long)r->texts.train.n, (long long)r->texts.valid.n,
+           la_tokenizer_vocab(r->texts.tokenizer));
+    printf("%lld parameters; memory %.1f MiB: weights, gradients and optimiser %.1f, step %.1f "
+           "(%.1f without sharing), "
            "evaluation %.1f; %d threads\n",
            (long long)la_params_numbers(p),
            (double)(la_trainer_bytes(&r->trainer) + la_tape_bytes(r->evaluator.tape)) / 0x1p20,
            (double)(la_trainer_bytes(&r->trainer) - la_tape_bytes(r->trainer.tape)) / 0x1p20,
-           (double)la_tape_bytes(r->trainer.tape) / 0x1p20, (double)la_tape_unshared(r->trainer.tape) / 0x1p20,
+           (double)la_tape_bytes(r->trainer.tape) / 0x1p20,
+           (double)la_tape_unshared(r->trainer.tape) / 0x1p20,
            (double)la_tape_bytes(r->evaluator.tape) / 0x1p20, la_threads());
     if (!strcmp(c->data, "-") && !c->dry_run && !c->eval_only)
         printf("the text comes from standard input: this run cannot be resumed\n");
     fflush(stdout);
 }
 
-static la_status sample(run *r) {
-    const la_config *c = r->c;
-    enum { TOKENS = 200 };
-    const char    *prompt = *c->prompt ? c->prompt : "\n";
-    int32_t       *ids = malloc((strlen(prompt) + 1) * sizeof *ids);
-    char          *text = NULL;
-    size_t         size = 0;
-    int64_t        n = 0;
-    la_sampler    *s = NULL;
-    FILE          *out = open_memstream(&text, &size);
-    la_status      status = ids && out ? LA_OK : la_fail(LA_NOMEM, "no memory for a sample");
-    la_sampler_cfg cfg = {.temperature = 0.8, .top_k = 200, .top_p = 1, .seed = (uint64_t)(c->seed + r->step)};
-    if (status == LA_OK &&
-        la_encode(r->texts.tokenizer, la_text_of("the prompt", prompt, (int64_t)strlen(prompt)), ids, &n) != LA_OK) {
-        if (*c->prompt) status = LA_DATA;
-        ids[0] = 0; /* a text without new lines: begin with its first character */
-        n = 1;
-    }
-    cfg.capacity = n + TOKENS;
-    if (status == LA_OK) status = la_sampler_create(&s, r->trainer.lm, &cfg);
-    if (status == LA_OK) status = la_sampler_prompt(s, ids, n);
-    if (status == LA_OK) fputs(*c->prompt ? prompt : "", out);
-    for (int i = 0; i < TOKENS && status == LA_OK && !la_signal_stop(); i++) {
-        int32_t id;
-        char    bytes[4];
-        status = la_sampler_next(s, &id);
-        if (status == LA_OK) fwrite(bytes, 1, (size_t)la_decode(r->texts.tokenizer, id, bytes), out);
-    }
-    la_sampler_destroy(s);
-    if (out) fclose(out);
-    if (status == LA_OK) {
-        la_folder_sample(&r->folder, r->step, text);
-        clear_bar(r);
-        if (!c->quiet) printf("--- sample at step %lld ---\n%s\n---\n", (long long)r->step, text);
-    }
-    free(text);
-    free(ids);
-    return status;
-}
-
-/* --- saving --- */
-
-static la_record record(const run *r) {
-    return (la_record){.config = r->config_text,
-                       .step = r->step,
-                       .updates = r->trainer.optim.t,
-                       .best_val = r->best_val,
-                       .best_step = r->best_step,
-                       .corpus_hash = la_corpus_hash(&r->texts.corpus),
-                       .corpus_size = la_corpus_size(&r->texts.corpus)};
-}
-
-/* A full disk must not end a training: the checkpoint before is intact, and the next save tries again. */
-static int save(run *r, int best) {
-    la_record rec = record(r);
-    la_status s = (best ? la_folder_save_best : la_folder_save_last)(&r->folder, &rec, r->trainer.lm->params,
-                                                                   &r->trainer.optim, r->texts.tokenizer);
-    if (s == LA_OK) {
-        if (best) r->best_saved = 1;
-        return 1;
-    }
-    clear_bar(r);
-    fprintf(stderr, "warning: %s; training goes on\n", la_error());
-    return 0;
-}
-
-/* --- the loop --- */
-
-/* Returns LA_STATE if a signal came in between. */
-static la_status evaluate(run *r, double *val) {
-    double before = la_seconds();
-    LA_TRY(la_evaluate(&r->evaluator, &r->texts.valid, r->c->eval_iters, la_signal_stop, val));
-    r->rate.eval_seconds = la_seconds() - before;
-    r->last_val = *val;
-    if (*val < r->best_val) {
-        r->best_val = *val;
-        r->best_step = r->step;
-        save(r, 1);
-    }
-    return LA_OK;
-}
-
-/* After step r->step: evaluation, line, checkpoint, sample.  s NULL: before the first step. */
-static la_status after_step(run *r, const la_step *s) {
-    double val = NAN;
-    if (eval_due(r)) {
-        la_status status = evaluate(r, &val);
-        if (status != LA_OK && status != LA_STATE) return status;
-    }
-    la_metrics m = metrics(r, s, val);
-    la_folder_metrics(&r->folder, &m);
-    show(r, &m);
-    int64_t every = r->c->save_interval ? r->c->save_interval : r->c->eval_interval;
-    if (la_signal_stop()) return LA_OK;
-    if (r->c->sample_every && r->step && r->step % r->c->sample_every == 0) LA_TRY(sample(r));
-    if (s && (r->step % every == 0 || r->step == r->c->max_iters || la_signal_save())) save(r, 0);
-    return LA_OK;
-}
-
-static int out_of_patience(const run *r) {
-    return r->c->patience && r->texts.valid.n && (r->step - r->best_step) / r->c->eval_interval >= r->c->patience;
-}
-
-static la_status loop(run *r) {
-    if (!r->resumes)
-        LA_TRY(after_step(r, NULL));
-    else if (eval_due(r) && !r->evaluated) { /* stopped within that evaluation */
-        double    val;
-        la_status s = evaluate(r, &val);
-        if (s == LA_OK) s = la_folder_add_val_loss(&r->folder, val);
-        if (s != LA_OK && s != LA_STATE) return s;
-    }
-    while (r->step < r->c->max_iters && !la_signal_stop() && !out_of_patience(r)) {
-        la_step s;
-        la_rate_begin(&r->rate);
-        LA_TRY(la_trainer_step(&r->trainer, r->step, &s));
-        la_rate_end(&r->rate);
-        r->step++;
-        LA_TRY(after_step(r, &s));
-    }
-    clear_bar(r);
-    return LA_OK;
-}
-
-static void print_loss(const run *r, double loss) {
+static void print_loss(const la_run_state *r, double loss) {
     printf(" | val loss %.4f | ppl %.2f | %.3f bits/%s", loss, exp(loss), loss / log(2),
            !strcmp(r->c->tokenizer, "byte") ? "byte" : "char");
 }
 
-static void print_done(const run *r) {
+static void print_done(const la_run_state *r) {
     printf("done: step %lld", (long long)r->step);
     if (isfinite(r->last_val)) print_loss(r, r->last_val);
-    printf(" | %.1f s | %s/%s", la_seconds() - r->started, r->dir, r->best_saved ? "best.h5" : "last.h5");
+    printf(" | %.1f s | %s/%s", la_seconds() - r->started, r->dir,
+           r->best_saved ? "best.h5" : "last.h5");
     if (isfinite(r->best_val) && r->best_step != r->step)
         printf(" (best: step %lld, %.4f)", (long long)r->best_step, r->best_val);
     putchar('\n');
 }
 
-static la_status train(run *r, int argc, char **argv, int *signal) {
-    la_config    *c = r->c;
-    la_folder_mode mode = r->resumes ? LA_FOLDER_RESUME : c->overwrite ? LA_FOLDER_OVERWRITE : LA_FOLDER_NEW;
+static la_status train(la_run_state *r, int argc, char **argv, int *signal) {
+    la_config     *c = r->c;
+    la_folder_mode mode = r->resumes     ? LA_FOLDER_RESUME
+                          : c->overwrite ? LA_FOLDER_OVERWRITE
+                                         : LA_FOLDER_NEW;
     LA_TRY(la_folder_open(&r->folder, r->dir, mode, c->keep, r->step, &r->evaluated));
     LA_TRY(la_folder_run_json(&r->folder, c, argc, argv, &r->texts.corpus));
     LA_TRY(la_config_text(c, LA_TOOL_TRAIN, &r->config_text));
@@ -337,37 +156,40 @@ static la_status train(run *r, int argc, char **argv, int *signal) {
     struct winsize w;
     r->columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 20 ? w.ws_col : 80;
     la_signals_install();
-    la_status s = loop(r);
+    la_status s = la_run_loop(r);
     if (s == LA_NUMERIC) {
         char what[512];
         snprintf(what, sizeof what, "%s", la_error());
-        clear_bar(r);
-        return la_fail(LA_NUMERIC, "step %lld: %s; the last good checkpoint is in %s; try a smaller --lr or --grad-clip",
-                       (long long)r->step + 1, what, r->dir);
+        return la_fail(
+            LA_NUMERIC,
+            "step %lld: %s; the last good checkpoint is in %s; try a smaller --lr or --grad-clip",
+            (long long)r->step + 1, what, r->dir);
     }
     LA_TRY(s);
     if (!(*signal = la_signal_stop())) {
         if (r->step < c->max_iters) {
-            printf("no progress in %lld evaluations: ended at step %lld\n", (long long)c->patience, (long long)r->step);
-            save(r, 0);
+            printf("no progress in %lld evaluations: ended at step %lld\n", (long long)c->patience,
+                   (long long)r->step);
+            la_run_save(r, 0);
         }
         print_done(r);
         return LA_OK;
     }
-    int saved = save(r, 0);
-    printf("stopped by %s after step %lld; %s: train --resume --out-dir %s\n", *signal == SIGINT ? "SIGINT" : "SIGTERM",
-           (long long)r->step, saved ? "go on with" : "NOT saved; go on from an earlier checkpoint with", r->dir);
+    int saved = la_run_save(r, 0);
+    printf("stopped by %s after step %lld; %s: train --resume --out-dir %s\n",
+           *signal == SIGINT ? "SIGINT" : "SIGTERM", (long long)r->step,
+           saved ? "go on with" : "NOT saved; go on from an earlier checkpoint with", r->dir);
     return LA_OK;
 }
 
-static la_status dump_graph(const run *r) {
+static la_status dump_graph(const la_run_state *r) {
     FILE *f = fopen(r->c->dump_graph, "w");
     if (!f) return la_fail(LA_IO, "cannot write %s", r->c->dump_graph);
     la_tape_dot(r->trainer.tape, f);
     return fclose(f) ? la_fail(LA_IO, "cannot write %s", r->c->dump_graph) : LA_OK;
 }
 
-static la_status dry_run(run *r) {
+static la_status dry_run(la_run_state *r) {
     la_step s;
     LA_TRY(la_trainer_step(&r->trainer, r->step, &s)); /* the first step is slow: caches, threads */
     la_rate_init(&r->rate, la_seconds);
@@ -378,14 +200,18 @@ static la_status dry_run(run *r) {
     }
     char    text[LA_TIME_TEXT];
     int64_t left = r->c->max_iters - r->step;
-    printf("dry run: loss %.4f, %.1f ms a step, about %s for %lld steps without evaluations; nothing was written\n", s.loss,
-           1e3 * la_rate_median(&r->rate), la_time_text(la_rate_eta(&r->rate, left, 0), text), (long long)left);
+    printf("dry run: loss %.4f, %.1f ms a step, about %s for %lld steps without evaluations; "
+           "nothing was written\n",
+           s.loss, 1e3 * la_rate_median(&r->rate),
+           la_time_text(la_rate_eta(&r->rate, left, 0), text), (long long)left);
     return LA_OK;
 }
 
-static la_status eval_only(run *r) {
+static la_status eval_only(la_run_state *r) {
     double loss;
-    if (!r->texts.valid.n) return la_fail(LA_DATA, "there is no validation text: give --val-data or a --val-frac above 0");
+    if (!r->texts.valid.n)
+        return la_fail(LA_DATA,
+                       "there is no validation text: give --val-data or a --val-frac above 0");
     LA_TRY(la_evaluate(&r->evaluator, &r->texts.valid, r->c->eval_iters, NULL, &loss));
     printf("evaluated: %lld tokens", (long long)r->texts.valid.n);
     print_loss(r, loss);
@@ -393,11 +219,12 @@ static la_status eval_only(run *r) {
     return LA_OK;
 }
 
-static la_status prepare(run *r) {
+static la_status prepare(la_run_state *r) {
     la_trainer_cfg cfg;
     LA_TRY(open_saved(r));
     LA_TRY(la_texts_open(&r->texts, r->c, r->saved));
     if (r->resumes && !r->c->eval_only) LA_TRY(check_corpus(r));
+    if (r->c->sample_every) LA_TRY(la_prompt_check(r->texts.tokenizer, r->c->prompt));
     LA_TRY(la_trainer_cfg_of(r->c, la_tokenizer_vocab(r->texts.tokenizer), &cfg));
     LA_TRY(la_trainer_create(&r->trainer, &cfg, &r->texts.train));
     LA_TRY(load_weights(r));
@@ -408,11 +235,12 @@ static la_status prepare(run *r) {
 }
 
 la_status la_run_train(la_config *c, int argc, char **argv, int *signal) {
-    run r = {.c = c, .best_val = HUGE_VAL, .last_val = NAN, .started = la_seconds()};
+    la_run_state r = {.c = c, .best_val = HUGE_VAL, .last_val = NAN, .started = la_seconds()};
     *signal = 0;
     la_rate_init(&r.rate, la_seconds);
     la_status s = prepare(&r);
-    if (s == LA_OK) s = c->dry_run ? dry_run(&r) : c->eval_only ? eval_only(&r) : train(&r, argc, argv, signal);
+    if (s == LA_OK)
+        s = c->dry_run ? dry_run(&r) : c->eval_only ? eval_only(&r) : train(&r, argc, argv, signal);
     la_folder_close(&r.folder);
     la_evaluator_destroy(&r.evaluator);
     la_trainer_destroy(&r.trainer);

@@ -3,7 +3,7 @@
 #define LA_RUN_H
 #include "train/config.h"
 
-/* The whole of `train`.  Prints to stdout and writes into --out-dir.  *signal: 0, or the signal after
- * which it saved and ended. */
+/* The whole of `train`.  Prints to stdout and writes into --out-dir.  *signal: 0, or the signal
+ * after which it saved and ended. */
 la_status la_run_train(la_config *c, int argc, char **argv, int *signal);
 #endif

@@ -29,9 +29,9 @@ struct la_sampler {
     size_t         state_len;
     reader         one, piece, rest; /* T = 1, PIECE, and whatever a prompt leaves          */
     const la_real *logits;
-    int32_t        past;    /* tokens that the state has seen                                */
-    int32_t       *recent;  /* with learned positions: the tokens of this block, in a row    */
-    int64_t        block;   /* their number at most; 0: no limit                             */
+    int32_t        past;   /* tokens that the state has seen                                */
+    int32_t       *recent; /* with learned positions: the tokens of this block, in a row    */
+    int64_t        block;  /* their number at most; 0: no limit                             */
     uint64_t       drawn;
     int64_t        rebuilt;
     choice        *choices; /* (vocab) */
@@ -49,7 +49,8 @@ static la_status open_reader(reader *r, la_sampler *s, int64_t T) {
     r->T = T;
     r->tokens = calloc((size_t)T, sizeof *r->tokens);
     r->positions = calloc((size_t)T, sizeof *r->positions);
-    if (!r->tokens || !r->positions) return la_fail(LA_NOMEM, "no memory to read %lld tokens", (long long)T);
+    if (!r->tokens || !r->positions)
+        return la_fail(LA_NOMEM, "no memory to read %lld tokens", (long long)T);
     LA_TRY(la_tape_create(&r->tape, NULL));
     la_shape    shape = la_shape2(1, T);
     la_lm_input in = {.tokens = la_integers(r->tape, "tokens", shape, r->tokens),
@@ -79,7 +80,8 @@ static la_status create(la_sampler *s) {
     s->recent = s->block ? malloc((size_t)s->block * sizeof *s->recent) : NULL;
     s->choices = malloc((size_t)c->vocab * sizeof *s->choices);
     if (!s->state || (s->block && !s->recent) || !s->choices)
-        return la_fail(LA_NOMEM, "no memory for a state of %.1f MiB", (double)s->state_len * sizeof(la_real) / 0x1p20);
+        return la_fail(LA_NOMEM, "no memory for a state of %.1f MiB",
+                       (double)s->state_len * sizeof(la_real) / 0x1p20);
     return open_reader(&s->one, s, 1);
 }
 
@@ -126,8 +128,8 @@ static int64_t half_block(const la_sampler *s) { return s->block > 1 ? s->block 
 la_status la_sampler_prompt(la_sampler *s, const int32_t *ids, int64_t n) {
     if (n < 1) return la_fail(LA_ARG, "a prompt needs at least one token");
     if (!s->block && n > s->cfg.capacity)
-        return la_fail(LA_ARG, "the prompt has %lld tokens and there is room for %lld", (long long)n,
-                       (long long)s->cfg.capacity);
+        return la_fail(LA_ARG, "the prompt has %lld tokens and there is room for %lld",
+                       (long long)n, (long long)s->cfg.capacity);
     s->drawn = 0;
     s->rebuilt = 0;
     if (s->block && n > s->block) {
@@ -151,7 +153,8 @@ static int32_t draw(la_sampler *s) {
     if (s->cfg.temperature <= 0) return s->choices[0].id;
     if (s->cfg.top_k > 0 && s->cfg.top_k < n) n = s->cfg.top_k;
     double top = s->choices[0].p, total = 0, kept = 0;
-    for (int64_t i = 0; i < n; i++) total += s->choices[i].p = exp((s->choices[i].p - top) / s->cfg.temperature);
+    for (int64_t i = 0; i < n; i++)
+        total += s->choices[i].p = exp((s->choices[i].p - top) / s->cfg.temperature);
     int64_t m = 0; /* the fewest tokens that have top_p of the probability */
     while (m < n && (m == 0 || kept < s->cfg.top_p * total)) kept += s->choices[m++].p;
     double u = la_rng_uniform(s->cfg.seed, la_rng_stream(LA_RNG_SAMPLE, 0), s->drawn++) * kept;
@@ -178,4 +181,4 @@ la_status la_sampler_next(la_sampler *s, int32_t *id) {
 
 const la_real *la_sampler_logits(const la_sampler *s) { return s->logits; }
 int64_t        la_sampler_rebuilt(const la_sampler *s) { return s->rebuilt; }
-size_t         la_sampler_state_bytes(const la_sampler *s) { return s->state_len * sizeof(la_real); }
+size_t la_sampler_state_bytes(const la_sampler *s) { return s->state_len * sizeof(la_real); }

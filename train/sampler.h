@@ -11,7 +11,8 @@ typedef struct la_sampler_cfg {
     int64_t  top_k;       /* 0: all                                                      */
     double   top_p;       /* 1: all                                                      */
     uint64_t seed;
-    int64_t  capacity; /* tokens that prompt and answer may have together; sizes the cache of softmax */
+    int64_t
+        capacity; /* tokens that prompt and answer may have together; sizes the cache of softmax */
 } la_sampler_cfg;
 
 typedef struct la_sampler la_sampler;
@@ -19,16 +20,16 @@ typedef struct la_sampler la_sampler;
 la_status la_sampler_create(la_sampler **s, const la_lm *lm, const la_sampler_cfg *cfg);
 void      la_sampler_destroy(la_sampler *s);
 
-/* A new text: forgets the state and reads n > 0 tokens.  With learned positions a prompt longer than
- * block_size is cut to its last half block (la_sampler_rebuilt then says so). */
-la_status la_sampler_prompt(la_sampler *s, const int32_t *ids, int64_t n);
+/* A new text: forgets the state and reads n > 0 tokens.  With learned positions a prompt longer
+ * than block_size is cut to its last half block (la_sampler_rebuilt then says so). */
+la_status      la_sampler_prompt(la_sampler *s, const int32_t *ids, int64_t n);
 /* Draws the next token and reads it.  With learned positions, at the end of a block the state is
  * rebuilt from the last half block. */
-la_status la_sampler_next(la_sampler *s, int32_t *id);
+la_status      la_sampler_next(la_sampler *s, int32_t *id);
 /* Logits of the next token, (vocab). */
 const la_real *la_sampler_logits(const la_sampler *s);
 /* How often the state was rebuilt or a prompt was cut. */
-int64_t la_sampler_rebuilt(const la_sampler *s);
+int64_t        la_sampler_rebuilt(const la_sampler *s);
 /* Bytes of the carried state. */
-size_t la_sampler_state_bytes(const la_sampler *s);
+size_t         la_sampler_state_bytes(const la_sampler *s);
 #endif

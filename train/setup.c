@@ -24,7 +24,8 @@ static la_status open_texts(la_texts *t, const la_config *c, const la_checkpoint
     else
         LA_TRY(la_tokenizer_create(&t->tokenizer, c->tokenizer, la_corpus_text(&t->corpus)));
     la_corpus *valid = *c->val_data && !evaluate ? &t->valid_corpus : NULL;
-    LA_TRY(la_corpus_split(&t->corpus, valid, t->tokenizer, evaluate ? 0 : c->val_frac, c->block_size));
+    LA_TRY(la_corpus_split(&t->corpus, valid, t->tokenizer, evaluate ? 0 : c->val_frac,
+                           c->block_size));
     t->train = t->corpus.train;
     t->valid = evaluate ? t->corpus.train : t->corpus.valid;
     return LA_OK;
@@ -74,7 +75,8 @@ la_status la_trainer_cfg_of(const la_config *c, int64_t vocab, la_trainer_cfg *o
     return la_model_cfg(c, vocab, &out->lm);
 }
 
-static la_status load(const la_checkpoint *saved, const char *path, la_config *stored, la_lm **lm, la_tokenizer **k) {
+static la_status load(const la_checkpoint *saved, const char *path, la_config *stored, la_lm **lm,
+                      la_tokenizer **k) {
     la_lm_cfg cfg;
     LA_TRY(la_config_from_text(stored, la_checkpoint_record(saved)->config, path));
     LA_TRY(la_checkpoint_tokenizer(saved, k));

@@ -1,5 +1,5 @@
-/* setup.h -- from options to things: a text and its tokens, a model, a trainer; and a model out of a
- * checkpoint. */
+/* setup.h -- from options to things: a text and its tokens, a model, a trainer; and a model out of
+ * a checkpoint. */
 #ifndef LA_SETUP_H
 #define LA_SETUP_H
 #include "data/corpus.h"
@@ -14,8 +14,8 @@ typedef struct la_texts {
     la_ids        train, valid; /* views */
 } la_texts;
 
-/* saved: the checkpoint to take the tokenizer from, or NULL.  With --eval-only and only --val-data that
- * whole file is `valid`.  Notes about the text go to stderr.  LA_DATA as in data/corpus.h. */
+/* saved: the checkpoint to take the tokenizer from, or NULL.  With --eval-only and only --val-data
+ * that whole file is `valid`.  Notes about the text go to stderr.  LA_DATA as in data/corpus.h. */
 la_status la_texts_open(la_texts *t, const la_config *c, const la_checkpoint *saved);
 void      la_texts_close(la_texts *t);
 
@@ -24,6 +24,7 @@ la_status la_model_cfg(const la_config *c, int64_t vocab, la_lm_cfg *out);
 la_status la_trainer_cfg_of(const la_config *c, int64_t vocab, la_trainer_cfg *out);
 
 /* A model for inference, with the weights and the tokenizer of a checkpoint.  `stored` receives the
- * options it was trained with; free it with la_config_free.  LA_FORMAT for anything that is wrong. */
+ * options it was trained with; free it with la_config_free.  LA_FORMAT for anything that is wrong.
+ */
 la_status la_model_load(const char *path, la_config *stored, la_lm **lm, la_tokenizer **k);
 #endif

@@ -9,16 +9,23 @@
 
 static int exit_code(la_status s) {
     switch (s) {
-    case LA_OK: return 0;
+    case LA_OK:
+        return 0;
     case LA_ARG:
     case LA_NAME:
-    case LA_SHAPE: return 2;
-    case LA_DATA: return 3;
-    case LA_FORMAT: return 4;
-    case LA_NUMERIC: return 5;
-    case LA_NOMEM: return 6;
+    case LA_SHAPE:
+        return 2;
+    case LA_DATA:
+        return 3;
+    case LA_FORMAT:
+        return 4;
+    case LA_NUMERIC:
+        return 5;
+    case LA_NOMEM:
+        return 6;
     case LA_STATE:
-    case LA_IO: break;
+    case LA_IO:
+        break;
     }
     return 1;
 }

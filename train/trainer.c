@@ -4,7 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { EVAL_TOKENS = 4096 }; /* in one replay of the evaluator: its memory, not its result, depends on it */
+enum {
+    EVAL_TOKENS = 4096
+}; /* in one replay of the evaluator: its memory, not its result, depends on it */
 
 static int32_t *ints(int64_t n) { return malloc((size_t)n * sizeof(int32_t)); }
 
@@ -15,8 +17,9 @@ static int32_t *row_positions(int64_t rows, int64_t seq) {
 }
 
 /* Records the loss of (rows,seq) tokens. */
-static la_node *record(const la_lm *lm, la_tape *tape, int64_t rows, int64_t seq, const int32_t *tokens,
-                       const int32_t *labels, const int32_t *positions, const int32_t *past) {
+static la_node *record(const la_lm *lm, la_tape *tape, int64_t rows, int64_t seq,
+                       const int32_t *tokens, const int32_t *labels, const int32_t *positions,
+                       const int32_t *past) {
     la_shape    s = la_shape2(rows, seq);
     la_lm_input in = {.tokens = la_integers(tape, "tokens", s, tokens),
                       .positions = la_integers(tape, "positions", s, positions),
@@ -43,7 +46,8 @@ static la_status create(la_trainer *t, const la_ids *text) {
     t->positions = row_positions(c->batch, T);
     if (!t->tokens || !t->labels || !t->positions)
         return la_fail(LA_NOMEM, "no memory for a batch of %lld tokens", (long long)n);
-    la_tape_cfg tape = {.grad = 1, .seed = c->seed, .max_bytes = c->max_bytes ? c->max_bytes - model_bytes(t) : 0};
+    la_tape_cfg tape = {
+        .grad = 1, .seed = c->seed, .max_bytes = c->max_bytes ? c->max_bytes - model_bytes(t) : 0};
     LA_TRY(la_tape_create(&t->tape, &tape));
     t->loss = record(t->lm, t->tape, c->batch, T, t->tokens, t->labels, t->positions, &t->past);
     return la_tape_seal(t->tape, t->loss);
@@ -83,7 +87,8 @@ la_status la_trainer_step(la_trainer *t, int64_t step, la_step *out) {
     double norm = isfinite(loss) ? la_clip_grad(t->lm->params, c->grad_clip) : NAN;
     if (!isfinite(norm)) {
         LA_TRY(la_tape_find_nonfinite(t->tape)); /* says which tensor */
-        return la_fail(LA_NUMERIC, "the %s is not finite", isfinite(loss) ? "gradient norm" : "loss");
+        return la_fail(LA_NUMERIC, "the %s is not finite",
+                       isfinite(loss) ? "gradient norm" : "loss");
     }
     *out = (la_step){loss, norm, la_schedule_lr(&c->schedule, step)};
     la_optim_step(&t->optim, out->lr);
@@ -97,7 +102,8 @@ static la_status create_evaluator(la_evaluator *e, const la_lm *lm, size_t max_b
     e->labels = ints(e->rows * e->seq);
     e->positions = row_positions(e->rows, e->seq);
     if (!e->tokens || !e->labels || !e->positions)
-        return la_fail(LA_NOMEM, "no memory for an evaluation of %lld tokens", (long long)(e->rows * e->seq));
+        return la_fail(LA_NOMEM, "no memory for an evaluation of %lld tokens",
+                       (long long)(e->rows * e->seq));
     LA_TRY(la_tape_create(&e->tape, &(la_tape_cfg){.max_bytes = max_bytes}));
     e->loss = record(lm, e->tape, e->rows, e->seq, e->tokens, e->labels, e->positions, &e->past);
     la_keep(e->loss);
@@ -119,7 +125,8 @@ void la_evaluator_destroy(la_evaluator *e) {
     *e = (la_evaluator){0};
 }
 
-la_status la_evaluate(la_evaluator *e, const la_ids *text, int64_t most, int (*stop)(void), double *loss) {
+la_status la_evaluate(la_evaluator *e, const la_ids *text, int64_t most, int (*stop)(void),
+                      double *loss) {
     int64_t windows = la_eval_windows(text->n, e->seq), replays = (windows + e->rows - 1) / e->rows;
     int64_t used = most > 0 && most < replays ? most : replays, seen = 0;
     double  sum = 0;

@@ -38,8 +38,8 @@ la_status la_trainer_create(la_trainer *t, const la_trainer_cfg *cfg, const la_i
 void      la_trainer_destroy(la_trainer *t);
 size_t    la_trainer_bytes(const la_trainer *t); /* weights, gradients, moments, step     */
 
-/* Step number `step` (from 0): batch = f(seed, step), then an update.  LA_NUMERIC, with the first bad
- * tensor and nothing updated, if the loss or the gradient norm is not finite. */
+/* Step number `step` (from 0): batch = f(seed, step), then an update.  LA_NUMERIC, with the first
+ * bad tensor and nothing updated, if the loss or the gradient norm is not finite. */
 la_status la_trainer_step(la_trainer *t, int64_t step, la_step *out);
 
 /* --- evaluation: mean loss over windows of block_size, independent of the batch size --- */
@@ -54,5 +54,6 @@ la_status la_evaluator_create(la_evaluator *e, const la_lm *lm, size_t max_bytes
 void      la_evaluator_destroy(la_evaluator *e);
 /* most: replays at most, spread evenly over the text; 0: the whole text.  stop() is asked between
  * replays; if it says yes, LA_STATE is returned. */
-la_status la_evaluate(la_evaluator *e, const la_ids *text, int64_t most, int (*stop)(void), double *loss);
+la_status la_evaluate(la_evaluator *e, const la_ids *text, int64_t most, int (*stop)(void),
+                      double *loss);
 #endif

@@ -48,7 +48,8 @@ la_status la_attn_infer(const la_node *n, la_plan *p) {
     la_shape           v_but_last = v;
     v_but_last.d[3] = q.d[3];
     if (q.n != 4 || v.n != 4 || !la_shape_eq(q, k) || !la_shape_eq(q, v_but_last))
-        return la_fail(LA_SHAPE, "%s: q and k must be (B,T,H,D) and v (B,T,H,E), and are %s, %s, %s",
+        return la_fail(LA_SHAPE,
+                       "%s: q and k must be (B,T,H,D) and v (B,T,H,E), and are %s, %s, %s",
                        n->op->name, la_shape_text(q, a), la_shape_text(k, b), la_shape_text(v, d));
     if (!(c->eps >= 0))
         return la_fail(LA_ARG, "%s: eps must not be negative, and is %g", n->op->name, c->eps);

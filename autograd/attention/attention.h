@@ -9,7 +9,8 @@
  *
  * Causal: o_t depends on tokens up to t.  With a state, the text continues one that had `past`
  * tokens; the state comes out again, with a gradient like any other tensor, so that reading a
- * prompt, decoding token by token, and splitting a text are one mechanism.  L = la_attn_state_len. */
+ * prompt, decoding token by token, and splitting a text are one mechanism.  L = la_attn_state_len.
+ */
 #ifndef LA_ATTENTION_H
 #define LA_ATTENTION_H
 #include "autograd/op.h"
@@ -35,26 +36,27 @@ struct la_attn {
     const char   *name;    /* "elu1"                                                          */
     const char   *formula; /* "phi(x) = elu(x) + 1"                                           */
     const char   *paper;
-    const char   *cost;    /* time and state                                                  */
-    const char   *file;    /* where the derivation stands                                     */
-    const la_op  *op;      /* NULL: attention adds nothing                                    */
-    const la_map *map;     /* of a kernel variant, else NULL                                  */
+    const char   *cost; /* time and state                                                  */
+    const char   *file; /* where the derivation stands                                     */
+    const la_op  *op;   /* NULL: attention adds nothing                                    */
+    const la_map *map;  /* of a kernel variant, else NULL                                  */
     int64_t (*state_len)(const la_attn *a, int64_t D, int64_t E, int64_t capacity); /* L      */
     void (*state_start)(int64_t D, int64_t E, la_real *state); /* one head; NULL: zeros       */
     int positive; /* weights are >= 0, so that min v <= o <= max v                            */
 };
 
 extern const la_attn *const la_attns[]; /* NULL-terminated, from attn.def */
-extern const la_case        la_attn_cases[]; /* for every variant; attr is a la_attn_cfg without variant */
+extern const la_case la_attn_cases[]; /* for every variant; attr is a la_attn_cfg without variant */
 
-la_status la_attn_find(const char *name, const la_attn **out); /* LA_NAME lists the names, nearest first */
+la_status la_attn_find(const char     *name,
+                       const la_attn **out); /* LA_NAME lists the names, nearest first */
 
 /* Reals of state for each batch row and head; capacity: the most tokens a text will have (only
  * softmax, whose state is the cache of keys and values, depends on it). */
 int64_t la_attn_state_len(const la_attn *a, int64_t D, int64_t E, int64_t capacity);
 /* The state before the first token: rows heads of D and E, la_attn_state_len reals each. */
-void la_attn_state_start(const la_attn *a, int64_t rows, int64_t D, int64_t E, int64_t len,
-                         la_real *state);
+void    la_attn_state_start(const la_attn *a, int64_t rows, int64_t D, int64_t E, int64_t len,
+                            la_real *state);
 
 /* Records a variant.  state and past NULL: a text from its beginning, no state comes out; else
  * *state_out is the second output. */
@@ -64,5 +66,5 @@ la_node *la_attention(la_tape *t, const la_attn_cfg *c, la_node *q, la_node *k, 
 /* For the files of variants: checks what all have in common and fills the shapes of the plan. */
 la_status la_attn_infer(const la_node *n, la_plan *p);
 /* Tokens a chunk may have at most: the option, or `usual`. */
-int64_t la_attn_chunk(const la_node *n, int64_t usual);
+int64_t   la_attn_chunk(const la_node *n, int64_t usual);
 #endif

@@ -21,7 +21,8 @@ static la_real length(int64_t D, double eps, const la_real *x) {
 /* No length is 0: with eps = 0 a zero row keeps x^ = 0. */
 static la_real inverse(la_real r) { return r > 0 ? 1 / r : 0; }
 
-static void forward(int64_t rows, int64_t D, double eps, const la_real *x, int64_t ldx, la_real *y) {
+static void forward(int64_t rows, int64_t D, double eps, const la_real *x, int64_t ldx,
+                    la_real *y) {
     for (int64_t i = 0; i < rows; i++, x += ldx, y += D + 1) {
         la_real r = inverse(length(D, eps, x));
         y[0] = 1;
@@ -41,7 +42,8 @@ static const la_map map = {width, forward, backward};
 
 const la_attn la_attn_cosine = {
     .name = "cosine",
-    .formula = "sim(q,k) = 1 + q.k/(|q| |k|); o_t = sum_{j<=t} sim(q_t,k_j) v_j / (sum_{j<=t} sim(q_t,k_j) + eps)",
+    .formula = "sim(q,k) = 1 + q.k/(|q| |k|); o_t = sum_{j<=t} sim(q_t,k_j) v_j / (sum_{j<=t} "
+               "sim(q_t,k_j) + eps)",
     .paper = "Su, Attention must have a softmax?, 2020",
     .cost = "O(T D E) time, state (D+1)(E+1)",
     .file = "autograd/attention/cosine.c",

@@ -10,8 +10,8 @@
  *   C_tf = sum_{s<=t} exp(k_sf - z_tf) v_s           (E) a moving average of v: weights add to 1
  *   o_t  = sum_f q~_tf C_tf                          no scale, no eps, and weights add to 1
  *
- * Chunks.  With a pivot c_f for a run of tokens, b_s = exp(k_s - c) and Z_t = exp(z_t - c), which is
- * exp(z_in - c) + sum_{s<=t} b_s over the run (z_in, C_in: before the run):
+ * Chunks.  With a pivot c_f for a run of tokens, b_s = exp(k_s - c) and Z_t = exp(z_t - c), which
+ * is exp(z_in - c) + sum_{s<=t} b_s over the run (z_in, C_in: before the run):
  *
  *   a_t = q~_t / Z_t     S_t = S_{t-1} + b_s v_s',  S_in = exp(z_in - c) C_in     o_t = S_t' a_t
  *
@@ -30,10 +30,10 @@
  *      (and exp(z_in - c) gets -rho at the start of the run)
  *   4. b_s = exp(k_s - c), and c cancels:   dk_s = b_s o (R_s v_s - rho_s)
  *   5. q~ is a softmax:   dq_t = q~_t o (dq~_t - q~_t.dq~_t)
- *   6. Between runs R and rho are kept in units of z at the boundary (times exp(c - z)), so they stay
- *      bounded.  The state that goes out, C and z at the last token, starts them:
- *      R = dC,  rho = sum_e dC_fe C_fe - dz_f.   The state that comes in gets
- *      dC_in = R,  dz_in = sum_e R_fe C_in,fe - rho_f,   in units of z_in.
+ *   6. Between runs R and rho are kept in units of z at the boundary (times exp(c - z)), so they
+ * stay bounded.  The state that goes out, C and z at the last token, starts them: R = dC,  rho =
+ * sum_e dC_fe C_fe - dz_f.   The state that comes in gets dC_in = R,  dz_in = sum_e R_fe C_in,fe -
+ * rho_f,   in units of z_in.
  *
  * Backward walks a chunk's runs up for step 1's da, then down for R and rho, so that no state
  * within a chunk is stored.  Saved: (z, C) at the start of each chunk. */
@@ -42,8 +42,9 @@
 #include "tensor/blas.h"
 
 enum { CHUNK = 64 };
-static const la_real SPREAD = 30;       /* exp(30) = 1e13: far from overflow, and from 0 when inverted */
-static const la_real NOTHING = R(-1e30); /* z before the first token: exp(NOTHING - c) is 0, also in float */
+static const la_real SPREAD = 30; /* exp(30) = 1e13: far from overflow, and from 0 when inverted */
+static const la_real NOTHING =
+    R(-1e30); /* z before the first token: exp(NOTHING - c) is 0, also in float */
 
 typedef struct dims {
     int64_t T, H, D, E, e, C, chunks; /* e = E + 1: reals of state a feature */
@@ -80,24 +81,18 @@ typedef struct work {
 } work;
 
 static size_t carve(dims s, la_real *at, work *w) {
-    const struct {
-        la_real **where;
-        int64_t   len;
-    } parts[] = {
-        {&w->Q, s.C * s.D},    {&w->A, s.C * s.D},  {&w->B, s.C * s.D},     {&w->BT, s.D * s.C},
-        {&w->Z, s.C * s.D},    {&w->P, s.C * s.C},  {&w->V, s.C * s.E},     {&w->VT, s.E * s.C},
-        {&w->G, s.C * s.E},    {&w->O, s.C * s.E},  {&w->S, s.D * s.E},     {&w->ST, s.E * s.D},
-        {&w->R, s.D * s.E},    {&w->RT, s.E * s.D}, {&w->dP, s.C * s.C},    {&w->dA, s.C * s.D},
-        {&w->dB, s.C * s.D},   {&w->Y, s.C * s.D},  {&w->z, s.D},           {&w->c, s.D},
-        {&w->decay, s.D},      {&w->rho, s.D},      {&w->state, s.D * s.e}, {&w->edge, (s.C + 1) * s.D},
+    const la_part parts[] = {
+        {&w->Q, s.C * s.D},   {&w->A, s.C * s.D},     {&w->B, s.C * s.D},
+        {&w->BT, s.D * s.C},  {&w->Z, s.C * s.D},     {&w->P, s.C * s.C},
+        {&w->V, s.C * s.E},   {&w->VT, s.E * s.C},    {&w->G, s.C * s.E},
+        {&w->O, s.C * s.E},   {&w->S, s.D * s.E},     {&w->ST, s.E * s.D},
+        {&w->R, s.D * s.E},   {&w->RT, s.E * s.D},    {&w->dP, s.C * s.C},
+        {&w->dA, s.C * s.D},  {&w->dB, s.C * s.D},    {&w->Y, s.C * s.D},
+        {&w->z, s.D},         {&w->c, s.D},           {&w->decay, s.D},
+        {&w->rho, s.D},       {&w->state, s.D * s.e}, {&w->edge, (s.C + 1) * s.D},
         {&w->start, s.C + 1},
     };
-    size_t used = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (at) *parts[i].where = at + used;
-        used += (size_t)la_ceil_div(parts[i].len, 16) * 16;
-    }
-    return used;
+    return la_carve(parts, sizeof parts / sizeof *parts, at);
 }
 
 static la_status infer(const la_node *n, la_plan *p) {
@@ -129,11 +124,6 @@ static head find(const la_node *n, dims s, int64_t block) {
                   .saved = n->saved + block * s.chunks * each};
 }
 
-static void transpose(int64_t rows, int64_t cols, const la_real *x, la_real *y) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++) y[j * rows + i] = x[i * cols + j];
-}
-
 static la_real logaddexp(la_real a, la_real b) {
     la_real top = a > b ? a : b, gap = a > b ? b - a : a - b;
     return top + log1p(exp(gap));
@@ -159,7 +149,7 @@ static int64_t load_run(dims s, head a, work *w, int64_t t, int64_t end) {
     int64_t C = run_length(s, a, w->c, t, end);
     for (int64_t f = 0; f < s.D; f++) w->decay[f] = exp(w->z[f] - w->c[f]);
     for (int64_t i = 0; i < C; i++) {
-        la_real       *B = w->B + i * s.D, *Z = w->Z + i * s.D, *Q = w->Q + i * s.D, *A = w->A + i * s.D;
+        la_real *B = w->B + i * s.D, *Z = w->Z + i * s.D, *Q = w->Q + i * s.D, *A = w->A + i * s.D;
         const la_real *before = i ? Z - s.D : w->decay, *k = a.k + (t + i) * a.ldk;
         for (int64_t f = 0; f < s.D; f++) B[f] = k[f] - w->c[f];
         la_vec_table()->exp_minus(s.D, 0, B, B);
@@ -170,10 +160,9 @@ static int64_t load_run(dims s, head a, work *w, int64_t t, int64_t end) {
         }
         memcpy(w->V + i * s.E, a.v + (t + i) * a.ldv, (size_t)s.E * sizeof(la_real));
     }
-    transpose(C, s.D, w->B, w->BT);
+    la_transpose(C, s.D, w->B, s.D, w->BT);
     la_gemm_nn(LA_SET, C, C, s.D, w->A, s.D, w->BT, C, w->P, C);
-    for (int64_t i = 0; i < C; i++)
-        for (int64_t j = i + 1; j < C; j++) w->P[i * C + j] = 0;
+    la_keep_lower(C, w->P);
     return C;
 }
 
@@ -243,14 +232,14 @@ static void forward(const la_node *n, const la_run *run) {
 static void load_gradient(const la_node *n, dims s, head a, work *w, int64_t t, int64_t C) {
     for (int64_t i = 0; i < C; i++)
         memcpy(w->G + i * s.E, n->g + a.o + (t + i) * a.ldo, (size_t)s.E * sizeof(la_real));
-    transpose(C, s.E, w->V, w->VT);
+    la_transpose(C, s.E, w->V, s.E, w->VT);
     la_gemm_nn(LA_SET, C, C, s.E, w->G, s.E, w->VT, C, w->dP, C);
-    for (int64_t i = 0; i < C; i++)
-        for (int64_t j = i + 1; j < C; j++) w->dP[i * C + j] = 0;
+    la_keep_lower(C, w->dP);
 }
 
 /* The walk up through a chunk: dq, Y, the edges between runs.  Returns the number of runs. */
-static int64_t walk_up(const la_node *n, dims s, head a, work *w, int64_t t, int64_t end, const la_real *saved) {
+static int64_t walk_up(const la_node *n, dims s, head a, work *w, int64_t t, int64_t end,
+                       const la_real *saved) {
     int64_t  runs = 0, from = t;
     la_real *dq = n->in[0]->g ? n->in[0]->g + (a.q - n->in[0]->x) : NULL;
     load_state(s, saved, w);
@@ -259,7 +248,7 @@ static int64_t walk_up(const la_node *n, dims s, head a, work *w, int64_t t, int
         int64_t C = load_run(s, a, w, t, end);
         load_gradient(n, s, a, w, t, C);
         scale_rows(s, w->S, w->decay);
-        transpose(s.D, s.E, w->S, w->ST);
+        la_transpose(s.D, s.E, w->S, s.E, w->ST);
         la_gemm_nn(LA_SET, C, s.D, s.E, w->G, s.E, w->ST, s.D, w->dA, s.D);
         la_gemm_nn(LA_ADD, C, s.D, C, w->dP, C, w->B, s.D, w->dA, s.D);
         for (int64_t i = 0; i < C; i++) { /* steps 2 and 5 */
@@ -280,8 +269,8 @@ static int64_t walk_up(const la_node *n, dims s, head a, work *w, int64_t t, int
 
 /* One run of the walk down: dk and dv from R and rho, which come in units of z after the run and
  * leave in units of z before it. */
-static void run_down(const la_node *n, dims s, head a, work *w, int64_t t, int64_t end, int64_t from,
-                     const la_real *before, const la_real *after) {
+static void run_down(const la_node *n, dims s, head a, work *w, int64_t t, int64_t end,
+                     int64_t from, const la_real *before, const la_real *after) {
     la_real *dk = n->in[1]->g ? n->in[1]->g + (a.k - n->in[1]->x) : NULL;
     la_real *dv = n->in[2]->g ? n->in[2]->g + (a.v - n->in[2]->x) : NULL;
     memcpy(w->z, before, (size_t)s.D * sizeof(la_real));
@@ -292,7 +281,7 @@ static void run_down(const la_node *n, dims s, head a, work *w, int64_t t, int64
         w->rho[f] *= to_pivot;
         for (int64_t j = 0; j < s.E; j++) w->R[f * s.E + j] *= to_pivot;
     }
-    transpose(s.D, s.E, w->R, w->RT);
+    la_transpose(s.D, s.E, w->R, s.E, w->RT);
     la_gemm_nn(LA_SET, C, s.D, s.E, w->V, s.E, w->RT, s.D, w->dB, s.D);
     la_gemm_tn(LA_ADD, C, s.D, C, w->dP, C, w->A, s.D, w->dB, s.D);
     la_gemm_nn(LA_SET, C, s.E, s.D, w->B, s.D, w->R, s.E, w->O, s.E);
@@ -326,8 +315,8 @@ static void backward(const la_node *n, const la_run *run) {
         int64_t t = chunk * s.C, end = la_min(s.T, t + s.C);
         int64_t runs = walk_up(n, s, a, &w, t, end, a.saved + chunk * s.D * s.e);
         for (int64_t r = runs - 1; r >= 0; r--)
-            run_down(n, s, a, &w, t + (int64_t)w.start[r], t + (int64_t)w.start[r + 1], t, w.edge + r * s.D,
-                     w.edge + (r + 1) * s.D);
+            run_down(n, s, a, &w, t + (int64_t)w.start[r], t + (int64_t)w.start[r + 1], t,
+                     w.edge + r * s.D, w.edge + (r + 1) * s.D);
     }
     for (int64_t f = 0; n->n_out == 2 && n->in[3]->g && f < s.D; f++) { /* step 6, the start */
         const la_real *x = n->in[3]->x + a.state + f * s.e;
@@ -343,7 +332,8 @@ static void reference(const la_node *n) {
     for (int64_t block = 0; block < n->shape.d[0] * s.H; block++) {
         head    a = find(n, s, block);
         la_real q[s.D], state[s.D * s.e];
-        for (int64_t i = 0; i < s.D * s.e; i++) state[i] = n->n_out == 2 ? n->in[3]->x[a.state + i] : 0;
+        for (int64_t i = 0; i < s.D * s.e; i++)
+            state[i] = n->n_out == 2 ? n->in[3]->x[a.state + i] : 0;
         if (n->n_out == 1) state_start(s.D, s.E, state);
         for (int64_t t = 0; t < s.T; t++) {
             la_real *o = n->x + a.o + t * a.ldo;
@@ -358,13 +348,15 @@ static void reference(const la_node *n) {
                 }
             }
         }
-        for (int64_t i = 0; n->n_out == 2 && i < s.D * s.e; i++) n->out[1]->x[a.state + i] = state[i];
+        for (int64_t i = 0; n->n_out == 2 && i < s.D * s.e; i++)
+            n->out[1]->x[a.state + i] = state[i];
     }
 }
 
 static const la_op op = {
     .name = "double_softmax",
-    .formula = "o_t = sum_f softmax_f(q_t) sum_{s<=t} exp(k_sf - z_tf) v_s, z_tf = log sum_{s<=t} exp(k_sf)",
+    .formula = "o_t = sum_f softmax_f(q_t) sum_{s<=t} exp(k_sf - z_tf) v_s, z_tf = log sum_{s<=t} "
+               "exp(k_sf)",
     .file = "autograd/attention/double_softmax.c",
     .attr_size = sizeof(la_attn_cfg),
     .reads = LA_READS_IN(0) | LA_READS_IN(1) | LA_READS_IN(2) | LA_READS_IN(3) | LA_READS_OUT(1),

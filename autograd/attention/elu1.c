@@ -11,7 +11,8 @@
 
 static int64_t width(int64_t D) { return D; }
 
-static void forward(int64_t rows, int64_t D, double eps, const la_real *x, int64_t ldx, la_real *y) {
+static void forward(int64_t rows, int64_t D, double eps, const la_real *x, int64_t ldx,
+                    la_real *y) {
     (void)eps;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < D; j++) y[i * D + j] = x[i * ldx + j] < 0 ? x[i * ldx + j] : 0;
@@ -32,7 +33,8 @@ static const la_map map = {width, forward, backward};
 
 const la_attn la_attn_elu1 = {
     .name = "elu1",
-    .formula = "phi(x) = elu(x) + 1; o_t = phi(q_t)'(sum_{j<=t} phi(k_j) v_j') / (phi(q_t).sum phi(k_j) + eps)",
+    .formula = "phi(x) = elu(x) + 1; o_t = phi(q_t)'(sum_{j<=t} phi(k_j) v_j') / (phi(q_t).sum "
+               "phi(k_j) + eps)",
     .paper = "Katharopoulos et al., Transformers are RNNs, 2020",
     .cost = "O(T D E) time, state D(E+1)",
     .file = "autograd/attention/elu1.c",

@@ -10,8 +10,8 @@
  *
  * Forward, for a tile of queries, over tiles of keys; tiles above the diagonal are skipped.  m is
  * the running maximum, l the running sum, O the unnormalised output:
- *   m' = max(m, max_j s_ij)    O = O exp(m - m') + exp(S - m') V    l = l exp(m - m') + sum_j exp(s_ij - m')
- * No T x T matrix is ever stored.  Saved: lse, (B,H,T).
+ *   m' = max(m, max_j s_ij)    O = O exp(m - m') + exp(S - m') V    l = l exp(m - m') + sum_j
+ * exp(s_ij - m') No T x T matrix is ever stored.  Saved: lse, (B,H,T).
  *
  * Backward, g_i the gradient at o_i:
  *   1. dv_j = sum_i p_ij g_i                         dp_ij = g_i.v_j
@@ -58,20 +58,12 @@ typedef struct work {
 } work;
 
 static size_t carve(dims s, la_real *at, work *w) {
-    const struct {
-        la_real **where;
-        int64_t   len;
-    } parts[] = {
+    const la_part parts[] = {
         {&w->KT, s.D * s.C}, {&w->VT, s.E * s.C}, {&w->P, s.C * s.C},
         {&w->dP, s.C * s.C}, {&w->O, s.C * s.E},  {&w->m, s.C},
         {&w->l, s.C},        {&w->dK, s.C * s.D}, {&w->dV, s.C * s.E},
     };
-    size_t used = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (at) *parts[i].where = at + used;
-        used += (size_t)la_ceil_div(parts[i].len, 16) * 16;
-    }
-    return used;
+    return la_carve(parts, sizeof parts / sizeof *parts, at);
 }
 
 static la_status infer(const la_node *n, la_plan *p) {
@@ -121,14 +113,11 @@ static void extend_cache(const la_node *n, dims s, int64_t block) {
     la_real       *K = n->out[1]->x + block * len, *V = K + s.capacity * s.D;
     if (K != old) memcpy(K, old, (size_t)len * sizeof *K);
     for (int64_t t = 0; t < s.T; t++) {
-        memcpy(K + (s.past + t) * s.D, n->in[1]->x + la_token(n->in[1], b, t, h), (size_t)s.D * sizeof *K);
-        memcpy(V + (s.past + t) * s.E, n->in[2]->x + la_token(n->in[2], b, t, h), (size_t)s.E * sizeof *V);
+        memcpy(K + (s.past + t) * s.D, n->in[1]->x + la_token(n->in[1], b, t, h),
+               (size_t)s.D * sizeof *K);
+        memcpy(V + (s.past + t) * s.E, n->in[2]->x + la_token(n->in[2], b, t, h),
+               (size_t)s.E * sizeof *V);
     }
-}
-
-static void transpose(int64_t rows, int64_t cols, const la_real *x, int64_t ld, la_real *y) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++) y[j * rows + i] = x[i * ld + j];
 }
 
 /* Keys of the tile [j, j + cj) that query i sees. */
@@ -137,7 +126,8 @@ static int64_t visible(dims s, int64_t i, int64_t j, int64_t cj) {
     return count < 0 ? 0 : la_min(count, cj);
 }
 
-static void forward_row(dims s, la_real *S, int64_t seen, int64_t cj, la_real *m, la_real *l, la_real *O) {
+static void forward_row(dims s, la_real *S, int64_t seen, int64_t cj, la_real *m, la_real *l,
+                        la_real *O) {
     const la_vec *vec = la_vec_table();
     for (int64_t j = 0; j < seen; j++) S[j] *= s.scale;
     la_real top = seen ? vec->max(seen, S) : *m;
@@ -163,10 +153,11 @@ static void forward(const la_node *n, const la_run *run) {
         for (int64_t r = 0; r < ci; r++) w.m[r] = R(-INFINITY), w.l[r] = 0;
         for (int64_t j = 0; j < end; j += s.C) {
             int64_t cj = la_min(s.C, a.keys - j);
-            transpose(cj, s.D, a.k + j * a.ldk, a.ldk, w.KT);
+            la_transpose(cj, s.D, a.k + j * a.ldk, a.ldk, w.KT);
             la_gemm_nn(LA_SET, ci, cj, s.D, a.q + i * a.ldq, a.ldq, w.KT, cj, w.P, cj);
             for (int64_t r = 0; r < ci; r++)
-                forward_row(s, w.P + r * cj, visible(s, i + r, j, cj), cj, w.m + r, w.l + r, w.O + r * s.E);
+                forward_row(s, w.P + r * cj, visible(s, i + r, j, cj), cj, w.m + r, w.l + r,
+                            w.O + r * s.E);
             la_gemm_nn(LA_ADD, ci, s.E, cj, w.P, cj, a.v + j * a.ldv, a.ldv, w.O, s.E);
         }
         for (int64_t r = 0; r < ci; r++) {
@@ -180,7 +171,8 @@ static void forward(const la_node *n, const la_run *run) {
 /* Adds the gradients of keys and values [j, j + cj) to where those came from. */
 static void scatter(const la_node *n, dims s, int64_t block, int64_t j, int64_t cj, const work *w) {
     int64_t  b = block / s.H, h = block % s.H;
-    la_real *cache = n->n_out == 2 && n->in[3]->g ? n->in[3]->g + block * s.capacity * (s.D + s.E) : NULL;
+    la_real *cache =
+        n->n_out == 2 && n->in[3]->g ? n->in[3]->g + block * s.capacity * (s.D + s.E) : NULL;
     for (int64_t r = 0; r < cj; r++) {
         int64_t  t = j + r - s.past;
         la_real *dk, *dv;
@@ -203,7 +195,7 @@ static void scatter_state(const la_node *n, dims s, int64_t block) {
     const la_real *g = n->out[1]->g + block * len;
     for (int part = 0; part < 2; part++) { /* keys, values */
         const la_node *new = n->in[1 + part];
-        int64_t        width = part ? s.E : s.D, from = part ? s.capacity * s.D : 0;
+        int64_t width = part ? s.E : s.D, from = part ? s.capacity * s.D : 0;
         for (int64_t r = 0; r < s.capacity; r++) {
             int64_t  t = r - s.past;
             la_real *to = t >= 0 && t < s.T
@@ -223,11 +215,12 @@ static void backward(const la_node *n, const la_run *run) {
     la_real       *dq = n->in[0]->g ? n->in[0]->g + (a.q - n->in[0]->x) : NULL;
     for (int64_t j = 0; j < a.keys; j += s.C) {
         int64_t cj = la_min(s.C, a.keys - j);
-        transpose(cj, s.D, a.k + j * a.ldk, a.ldk, w.KT);
-        transpose(cj, s.E, a.v + j * a.ldv, a.ldv, w.VT);
+        la_transpose(cj, s.D, a.k + j * a.ldk, a.ldk, w.KT);
+        la_transpose(cj, s.E, a.v + j * a.ldv, a.ldv, w.VT);
         memset(w.dK, 0, (size_t)(cj * s.D) * sizeof(la_real));
         memset(w.dV, 0, (size_t)(cj * s.E) * sizeof(la_real));
-        int64_t first = j > s.past ? (j - s.past) / s.C * s.C : 0; /* earlier queries see none of it */
+        int64_t first =
+            j > s.past ? (j - s.past) / s.C * s.C : 0; /* earlier queries see none of it */
         for (int64_t i = first; i < s.T; i += s.C) {
             int64_t ci = la_min(s.C, s.T - i);
             la_gemm_nn(LA_SET, ci, cj, s.D, a.q + i * a.ldq, a.ldq, w.KT, cj, w.P, cj);
@@ -243,7 +236,9 @@ static void backward(const la_node *n, const la_run *run) {
             }
             la_gemm_tn(LA_ADD, cj, s.E, ci, w.P, cj, g + i * a.ldo, a.ldo, w.dV, s.E);
             la_gemm_tn(LA_ADD, cj, s.D, ci, w.dP, cj, a.q + i * a.ldq, a.ldq, w.dK, s.D);
-            if (dq) la_gemm_nn(LA_ADD, ci, s.D, cj, w.dP, cj, a.k + j * a.ldk, a.ldk, dq + i * a.ldq, a.ldq);
+            if (dq)
+                la_gemm_nn(LA_ADD, ci, s.D, cj, w.dP, cj, a.k + j * a.ldk, a.ldk, dq + i * a.ldq,
+                           a.ldq);
         }
         scatter(n, s, run->block, j, cj, &w);
     }
@@ -260,7 +255,8 @@ static void reference(const la_node *n) { /* the definition, in double */
             for (int64_t e = 0; e < s.E; e++) o[e] = 0;
             for (int64_t j = 0; j <= s.past + i; j++) {
                 double dot = 0;
-                for (int64_t d = 0; d < s.D; d++) dot += (double)a.q[i * a.ldq + d] * (double)a.k[j * a.ldk + d];
+                for (int64_t d = 0; d < s.D; d++)
+                    dot += (double)a.q[i * a.ldq + d] * (double)a.k[j * a.ldk + d];
                 double p = exp(dot / sqrt((double)s.D));
                 for (int64_t e = 0; e < s.E; e++) o[e] += p * (double)a.v[j * a.ldv + e];
                 sum += p;

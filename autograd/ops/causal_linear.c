@@ -28,7 +28,8 @@
  * Every small product is NN or TN: the factor that would stand transposed on the right is
  * transposed in scratch first.  M sets to 0 and does not multiply: 0 * inf is not 0.
  *
- * Saved: S at the start of each chunk, and D.  Memory O(T (m E / C + 1)), time O(T m E + T C (m + E)). */
+ * Saved: S at the start of each chunk, and D.  Memory O(T (m E / C + 1)), time O(T m E + T C (m +
+ * E)). */
 #include "autograd/attention/attention.h"
 #include "autograd/kernel.h"
 #include "tensor/blas.h"
@@ -64,21 +65,13 @@ typedef struct work {
 } work;
 
 static size_t carve(dims s, la_real *at, work *w) {
-    const struct {
-        la_real **where;
-        int64_t   len;
-    } parts[] = {
+    const la_part parts[] = {
         {&w->A, s.C * s.m},  {&w->B, s.C * s.m},  {&w->BT, s.m * s.C}, {&w->V, s.C * s.e},
         {&w->VT, s.e * s.C}, {&w->P, s.C * s.C},  {&w->N, s.C * s.e},  {&w->S, s.m * s.e},
         {&w->ST, s.e * s.m}, {&w->U, s.C * s.e},  {&w->dP, s.C * s.C}, {&w->dA, s.C * s.m},
         {&w->dB, s.C * s.m}, {&w->dV, s.C * s.e}, {&w->R, s.m * s.e},
     };
-    size_t used = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (at) *parts[i].where = at + used;
-        used += (size_t)la_ceil_div(parts[i].len, 16) * 16; /* aligned, whatever the sizes */
-    }
-    return used;
+    return la_carve(parts, sizeof parts / sizeof *parts, at);
 }
 
 static la_status infer(const la_node *n, la_plan *p) {
@@ -98,17 +91,23 @@ typedef struct head {
 
 static head find(const la_node *n, dims s, int64_t block) {
     int64_t b = block / s.H, h = block % s.H, each = s.chunks * s.m * s.e + s.T;
-    head    a = {la_token(n->in[0], b, 0, h), la_token(n->in[1], b, 0, h),
-                 la_token(n->in[2], b, 0, h), la_token(n, b, 0, h),
-                 n->in[0]->ld,                n->in[1]->ld,
-                 n->in[2]->ld,                n->ld,
-                 block * s.m * s.e,           n->saved + block * each,
+    head    a = {la_token(n->in[0], b, 0, h),
+                 la_token(n->in[1], b, 0, h),
+                 la_token(n->in[2], b, 0, h),
+                 la_token(n, b, 0, h),
+                 n->in[0]->ld,
+                 n->in[1]->ld,
+                 n->in[2]->ld,
+                 n->ld,
+                 block * s.m * s.e,
+                 n->saved + block * each,
                  NULL};
     a.D = a.S + s.chunks * s.m * s.e;
     return a;
 }
 
-static void map_rows(const la_node *n, dims s, int64_t rows, const la_real *x, int64_t ld, la_real *y) {
+static void map_rows(const la_node *n, dims s, int64_t rows, const la_real *x, int64_t ld,
+                     la_real *y) {
     const la_attn *a = ((const la_attn_cfg *)n->attr)->variant;
     if (a && a->map)
         a->map->forward(rows, s.D, s.eps, x, ld, y);
@@ -126,16 +125,6 @@ static void map_rows_backward(const la_node *n, dims s, int64_t rows, const la_r
             for (int64_t j = 0; j < s.D; j++) dx[i * ld + j] += dy[i * s.D + j];
 }
 
-static void transpose(int64_t rows, int64_t cols, const la_real *x, la_real *y) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++) y[j * rows + i] = x[i * cols + j];
-}
-
-static void keep_lower(int64_t C, la_real *P) { /* P o M */
-    for (int64_t i = 0; i < C; i++)
-        for (int64_t j = i + 1; j < C; j++) P[i * C + j] = 0;
-}
-
 /* A, B, V~ and P of the chunk that starts at token t, C tokens long. */
 static void load_chunk(const la_node *n, dims s, head a, work *w, int64_t t, int64_t C) {
     map_rows(n, s, C, n->in[0]->x + a.q + t * a.ldq, a.ldq, w->A);
@@ -144,9 +133,9 @@ static void load_chunk(const la_node *n, dims s, head a, work *w, int64_t t, int
         memcpy(w->V + i * s.e, n->in[2]->x + a.v + (t + i) * a.ldv, (size_t)s.E * sizeof(la_real));
         w->V[i * s.e + s.E] = 1;
     }
-    transpose(C, s.m, w->B, w->BT);
+    la_transpose(C, s.m, w->B, s.m, w->BT);
     la_gemm_nn(LA_SET, C, C, s.m, w->A, s.m, w->BT, C, w->P, C);
-    keep_lower(C, w->P);
+    la_keep_lower(C, w->P);
 }
 
 static void forward(const la_node *n, const la_run *run) {
@@ -197,18 +186,18 @@ static void backward(const la_node *n, const la_run *run) {
             for (int64_t j = 0; j < s.E; j++) U[j] = g[j] * r;
             U[s.E] = -la_vec_table()->dot(s.E, g, o) * r;
         }
-        transpose(C, s.e, w.V, w.VT);
+        la_transpose(C, s.e, w.V, s.e, w.VT);
         la_gemm_nn(LA_SET, C, C, s.e, w.U, s.e, w.VT, C, w.dP, C);
-        keep_lower(C, w.dP);
+        la_keep_lower(C, w.dP);
         if (dq) {
-            transpose(s.m, s.e, S, w.ST);
+            la_transpose(s.m, s.e, S, s.e, w.ST);
             la_gemm_nn(LA_SET, C, s.m, s.e, w.U, s.e, w.ST, s.m, w.dA, s.m);
             la_gemm_nn(LA_ADD, C, s.m, C, w.dP, C, w.B, s.m, w.dA, s.m);
             map_rows_backward(n, s, C, n->in[0]->x + a.q + t * a.ldq, a.ldq, w.A, w.dA,
                               dq + a.q + t * a.ldq);
         }
         if (dk) {
-            transpose(s.m, s.e, w.R, w.ST); /* here R' */
+            la_transpose(s.m, s.e, w.R, s.e, w.ST); /* here R' */
             la_gemm_nn(LA_SET, C, s.m, s.e, w.V, s.e, w.ST, s.m, w.dB, s.m);
             la_gemm_tn(LA_ADD, C, s.m, C, w.dP, C, w.A, s.m, w.dB, s.m);
             map_rows_backward(n, s, C, n->in[1]->x + a.k + t * a.ldk, a.ldk, w.B, w.dB,
@@ -218,7 +207,8 @@ static void backward(const la_node *n, const la_run *run) {
             la_gemm_nn(LA_SET, C, s.e, s.m, w.B, s.m, w.R, s.e, w.dV, s.e);
             la_gemm_tn(LA_ADD, C, s.e, C, w.P, C, w.U, s.e, w.dV, s.e);
             for (int64_t i = 0; i < C; i++)
-                for (int64_t j = 0; j < s.E; j++) dv[a.v + (t + i) * a.ldv + j] += w.dV[i * s.e + j];
+                for (int64_t j = 0; j < s.E; j++)
+                    dv[a.v + (t + i) * a.ldv + j] += w.dV[i * s.e + j];
         }
         la_gemm_tn(LA_ADD, s.m, s.e, C, w.A, s.m, w.U, s.e, w.R, s.e);
     }
@@ -257,17 +247,17 @@ static void reference(const la_node *n) {
 
 static const la_attn_cfg small = {.eps = 1e-6, .chunk = 4}, large = {.eps = 0.1, .chunk = 4};
 static const la_case     cases[] = {
-    {.name = "B2 T5 H2 D3 E4",
+        {.name = "B2 T5 H2 D3 E4",
          .in = {{4, {2, 5, 2, 3}}, {4, {2, 5, 2, 3}}, {4, {2, 5, 2, 4}}},
          .attr = &small,
          .lo = 0.1,
          .hi = 1},
-    {.name = "T9, eps .1",
+        {.name = "T9, eps .1",
          .in = {{4, {1, 9, 1, 3}}, {4, {1, 9, 1, 3}}, {4, {1, 9, 1, 3}}},
          .attr = &large,
          .lo = 0.1,
          .hi = 1},
-    {0},
+        {0},
 };
 
 const la_op la_op_causal_linear = {

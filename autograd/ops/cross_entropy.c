@@ -18,8 +18,9 @@ static la_status infer(const la_node *n, la_plan *p) {
     char     a[LA_SHAPE_TEXT], b[LA_SHAPE_TEXT];
     la_shape z = n->in[0]->shape, y = n->in[1]->shape;
     if (!n->in[1]->ids || z.n < 1 || la_rows(z) != la_len(y))
-        return la_fail(LA_SHAPE, "cross_entropy: logits are %s and the labels must be one integer a "
-                                 "row, and are %s",
+        return la_fail(LA_SHAPE,
+                       "cross_entropy: logits are %s and the labels must be one integer a "
+                       "row, and are %s",
                        la_shape_text(z, a), la_shape_text(y, b));
     p->n_out = 1;
     p->out[0] = la_shape1(1);
@@ -91,7 +92,11 @@ static const la_case cases[] = {
      .hi = 3,
      .ids = {{0, 0}, {-2, 5}}},
     {.name = "all ignored", .in = {{2, {3, 4}}, {1, {3}}}, .ids = {{0, 0}, {-1, 0}}},
-    {.name = "two blocks", .in = {{2, {67, 9}}, {1, {67}}}, .lo = -3, .hi = 3, .ids = {{0, 0}, {0, 9}}},
+    {.name = "two blocks",
+     .in = {{2, {67, 9}}, {1, {67}}},
+     .lo = -3,
+     .hi = 3,
+     .ids = {{0, 0}, {0, 9}}},
     {0},
 };
 

@@ -38,7 +38,8 @@ static void backward(const la_node *n, const la_run *run) {
     la_range r = la_cut(la_len(n->in[0]->shape), LA_BLOCK_REALS, run->block);
     for (int j = 0; j < 2; j++)
         if (n->in[j]->g)
-            la_vec_table()->axpy(r.to - r.from, n->g[0], n->in[1 - j]->x + r.from, n->in[j]->g + r.from);
+            la_vec_table()->axpy(r.to - r.from, n->g[0], n->in[1 - j]->x + r.from,
+                                 n->in[j]->g + r.from);
 }
 
 static void reference(const la_node *n) {

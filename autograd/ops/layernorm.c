@@ -105,8 +105,10 @@ static void reference(const la_node *n) {
         for (int64_t c = 0; c < C; c++) m += (double)n->in[0]->x[i * C + c] / (double)C;
         for (int64_t c = 0; c < C; c++) v += pow((double)n->in[0]->x[i * C + c] - m, 2) / (double)C;
         for (int64_t c = 0; c < C; c++) {
-            double h = ((double)n->in[0]->x[i * C + c] - m) / sqrt(v + ((const attr *)n->attr)->eps);
-            n->x[i * C + c] = R((double)n->in[1]->x[c] * h + (n->n_in == 3 ? (double)n->in[2]->x[c] : 0));
+            double h =
+                ((double)n->in[0]->x[i * C + c] - m) / sqrt(v + ((const attr *)n->attr)->eps);
+            n->x[i * C + c] =
+                R((double)n->in[1]->x[c] * h + (n->n_in == 3 ? (double)n->in[2]->x[c] : 0));
         }
     }
 }

@@ -62,8 +62,8 @@ static void forward(const la_node *n, const la_run *run) {
     la_range       c = la_cut(s.O, tile_columns(s), run->block / tiles);
     const la_real *w = n->in[1]->x + c.from * s.I;
     la_real       *y = n->x + r.from * s.O + c.from;
-    la_gemm_nt(LA_SET, r.to - r.from, c.to - c.from, s.I, n->in[0]->x + r.from * s.I, s.I, w, s.I, y,
-               s.O);
+    la_gemm_nt(LA_SET, r.to - r.from, c.to - c.from, s.I, n->in[0]->x + r.from * s.I, s.I, w, s.I,
+               y, s.O);
     if (n->n_in < 3) return;
     const la_real *b = n->in[2]->x + c.from;
     for (int64_t i = 0; i < r.to - r.from; i++, y += s.O)
@@ -84,7 +84,8 @@ static void backward(const la_node *n, const la_run *run) {
     }
     la_range c = la_cut(s.O, strip(s), run->block - tiles);
     if (dw)
-        la_gemm_tn(LA_ADD, c.to - c.from, s.I, s.N, dy + c.from, s.O, x, s.I, dw + c.from * s.I, s.I);
+        la_gemm_tn(LA_ADD, c.to - c.from, s.I, s.N, dy + c.from, s.O, x, s.I, dw + c.from * s.I,
+                   s.I);
     for (int64_t i = 0; db && i < s.N; i++)
         for (int64_t o = c.from; o < c.to; o++) db[o] += dy[i * s.O + o];
 }
@@ -94,7 +95,8 @@ static void reference(const la_node *n) {
     for (int64_t i = 0; i < s.N; i++)
         for (int64_t o = 0; o < s.O; o++) {
             la_real y = n->n_in == 3 ? n->in[2]->x[o] : 0;
-            for (int64_t k = 0; k < s.I; k++) y += n->in[0]->x[i * s.I + k] * n->in[1]->x[o * s.I + k];
+            for (int64_t k = 0; k < s.I; k++)
+                y += n->in[0]->x[i * s.I + k] * n->in[1]->x[o * s.I + k];
             n->x[i * s.O + o] = y;
         }
 }

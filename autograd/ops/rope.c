@@ -65,7 +65,8 @@ static void reference(const la_node *n) {
                 for (int64_t i = 0; i < s.d[3] / 2; i++) {
                     const la_real *x = n->in[0]->x + la_token(n->in[0], b, t, h) + 2 * i;
                     la_real       *y = n->x + la_token(n, b, t, h) + 2 * i;
-                    double a = (double)(n->in[1]->ids[0] + t) / pow(10000, 2 * (double)i / (double)s.d[3]);
+                    double         a =
+                        (double)(n->in[1]->ids[0] + t) / pow(10000, 2 * (double)i / (double)s.d[3]);
                     y[0] = R((double)x[0] * cos(a) - (double)x[1] * sin(a));
                     y[1] = R((double)x[0] * sin(a) + (double)x[1] * cos(a));
                 }
@@ -73,7 +74,9 @@ static void reference(const la_node *n) {
 
 static const la_case cases[] = {
     {.name = "B2 T5 H2 D6", .in = {{4, {2, 5, 2, 6}}, {1, {1}}}, .ids = {{0, 0}, {0, 1}}},
-    {.name = "at position 1000", .in = {{4, {1, 3, 1, 4}}, {1, {1}}}, .ids = {{0, 0}, {1000, 1001}}},
+    {.name = "at position 1000",
+     .in = {{4, {1, 3, 1, 4}}, {1, {1}}},
+     .ids = {{0, 0}, {1000, 1001}}},
     {0},
 };
 

@@ -1,7 +1,7 @@
 /* gradcheck -- every gradient against finite differences, in double:  gradcheck, gradcheck elu1
  *
- * For each op and variant the worst case of max |analytic - numeric| / max |numeric|; exit code 1 if one
- * is not below LIMIT.  --explain NAME prints the derivation, the cases and the graph. */
+ * For each op and variant the worst case of max |analytic - numeric| / max |numeric|; exit code 1
+ * if one is not below LIMIT.  --explain NAME prints the derivation, the cases and the graph. */
 #include <math.h>
 #include <string.h>
 
@@ -25,8 +25,8 @@ static la_status check_subject(const la_subject *s, int show, double *worst) {
 
 /* The comment at the top of the file: formula, derivation, cost, paper. */
 static void print_derivation(const char *file) {
-    char  path[4096], line[512];
-    FILE *f = NULL;
+    char                     path[4096], line[512];
+    FILE                    *f = NULL;
     static const char *const roots[] = {LA_SOURCE_DIR, LA_SHARE_DIR};
     for (int i = 0; i < 2 && !f; i++) {
         snprintf(path, sizeof path, "%s/%s", roots[i], file);

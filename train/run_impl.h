@@ -1,0 +1,34 @@
+/* run_impl.h -- what the two files of a training share: run.c (what comes before and after) and
+ * loop.c (the steps).  Nobody else includes this. */
+#ifndef LA_RUN_IMPL_H
+#define LA_RUN_IMPL_H
+#include "train/folder.h"
+#include "train/setup.h"
+
+typedef struct la_run_state {
+    la_config     *c;
+    la_checkpoint *saved; /* resumed from or initialised from; NULL: fresh */
+    int            resumes;
+    char          *dir;
+    la_texts       texts;
+    la_trainer     trainer;
+    la_evaluator   evaluator;
+    la_folder      folder;
+    char          *config_text;
+    la_rate        rate;
+    int64_t        step, best_step;
+    double         best_val, last_val; /* HUGE_VAL, NAN: none */
+    double         started;
+    int            evaluated; /* at this step */
+    int            bar;       /* stdout is a terminal */
+    int            columns;
+    int            best_saved;
+    double         drawn; /* when the bar was drawn last */
+} la_run_state;
+
+/* Steps from r->step to --max-iters, or until a signal or --patience ends them. */
+la_status la_run_loop(la_run_state *r);
+/* Saves last.h5 (or best.h5).  A failure is a warning, and 0 is returned: training goes on, the
+ * next save tries again. */
+int       la_run_save(la_run_state *r, int best);
+#endif
