@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# resume.sh -- a run that is stopped, or killed, and resumed ends with the same bits as one that was not.
+# shellcheck source=tests/cli/_lib.sh
+. "$(dirname "$0")/_lib.sh" "$1"
+
+text 40000 >t.txt
+base=("${tiny[@]}" --data=t.txt --max-iters=300 --eval-interval=50 --lr=3e-3 --quiet=off)
+
+same() { # NAME DIR DIR [LAST]: two runs that must be equal in every number and weight
+  check "$1: each step once" each_step_once "$2/metrics.jsonl" "${4:-300}"
+  check "$1: metrics are JSON" json_lines "$2/metrics.jsonl"
+  fields "$2/metrics.jsonl" >a
+  fields "$3/metrics.jsonl" >b
+  check "$1: the same numbers in $2 and $3: $(diff a b | head -n 4 | tr '\n' ' ')" cmp a b
+  for which in last best; do
+    check "$1: the same weights, $which.h5" same_weights "$2/$which.h5" "$3/$which.h5"
+    run 0 train --eval-only --resume=$which --out-dir="$2" --quiet
+    loss_of out >a
+    run 0 train --eval-only --resume=$which --out-dir="$3" --quiet
+    loss_of out >b
+    check "$1: the same loss of $which.h5" cmp a b
+  done
+  check "$1: no temporary is left" no_temporaries "$2"
+}
+
+stopped() { # CODE SIGNAL DIR: what a run says and leaves that was stopped
+  check "exit code $code of SIG$2" test "$code" = "$1"
+  out_says "^stopped by SIG$2 after step [0-9]+; go on with: train --resume --out-dir $3\$"
+  check "a checkpoint is there" test -s "$3/last.h5"
+  check "no temporary is left" no_temporaries "$3"
+  check "the last line is of that step" test "$(fields "$3/metrics.jsonl" | tail -n 1 | cut -d' ' -f1)" = \
+    "$(sed -nE 's/^stopped by .* after step ([0-9]+);.*/\1/p' out)"
+}
+
+# --- every variant and optimiser: SIGTERM near step 100, resumed ---
+for optim in adamw sgd; do
+  for attn in softmax elu1 double-softmax cosine; do
+    args=("${base[@]}" --attn="$attn" --optim="$optim")
+    [ "$attn" = elu1 ] && args+=(--pos=none)
+    [ "$attn" = cosine ] && args+=(--bias --pos=rope)
+    name=$optim-$attn
+    run 0 train "${args[@]}" --out-dir="$name.ref"
+    stop_at TERM "$name" 100 "${args[@]}"
+    stopped 143 TERM "$name"
+    run 0 train --resume --out-dir="$name"
+    out_says "^resuming from $name/last.h5\$"
+    out_says '^done: step 300 '
+    same "$name" "$name" "$name.ref"
+  done
+done
+ref=adamw-softmax.ref
+
+# --- other ways to end, and to go on ---
+stop_at INT int 100 "${base[@]}"
+stopped 130 INT int
+run 2 train "${base[@]}" --out-dir=int
+err_says 'int is not empty .*--resume'
+run 0 train --resume=last --out-dir=int --threads=1
+same "SIGINT, one thread" int $ref
+
+cd "$work" || exit 1
+mkdir -p sub
+stop_at TERM path 130 "${base[@]}" --threads=3
+run 0 train --resume=path/last.h5
+same "SIGTERM, from three threads to two, by path" path $ref
+
+stop_at KILL kill 130 "${base[@]}" --save-interval=20
+check "exit code of SIGKILL" test "$code" = 137
+run 0 train --resume=auto --out-dir=kill
+same SIGKILL kill $ref
+
+stop_at TERM twice 70 "${base[@]}"
+cp -r twice twice.was
+stop_at TERM twice 170 --resume
+stopped 143 TERM twice
+run 0 train --resume --out-dir=twice
+same "stopped twice" twice $ref
+
+run 0 train "${base[@]}" --max-iters=100 --lr-decay-iters=300 --out-dir=longer
+run 0 train --resume --out-dir=longer --max-iters=300
+out_says '^changed on resuming: max-iters was 100, is 300$'
+same "resumed for longer" longer $ref
+cp -r longer longer.was
+run 0 train --resume --out-dir=longer
+same "resumed after the end" longer $ref
+check "nothing changed" cmp longer/last.h5 longer.was/last.h5
+
+run 0 train "${base[@]}" --grad-accum=3 --dropout=.1 --out-dir=accum.ref
+stop_at TERM accum 100 "${base[@]}" --grad-accum=3 --dropout=.1
+stopped 143 TERM accum
+run 0 train --resume --out-dir=accum
+same "gradient accumulation and dropout" accum accum.ref
+
+# --- within an evaluation ---
+text 100000 3 >long.txt
+args=("${base[@]}" --max-iters=60 --eval-interval=30 --val-data=long.txt)
+run 0 train "${args[@]}" --out-dir=eval.ref
+for step in 0 30; do
+  start "${args[@]}" --out-dir=eval$step
+  if [ $step = 0 ]; then
+    until [ -e eval0/metrics.jsonl ]; do sleep .02; done
+    sleep .1
+  else
+    await_step eval30 29
+    sleep .1
+  fi
+  kill -s TERM "$pid"
+  wait "$pid"
+  code=$?
+  stopped 143 TERM eval$step
+  check "it was within the evaluation" test "$(fields eval$step/metrics.jsonl | tail -n 1 | cut -d' ' -f1,3)" = "$step -"
+  run 0 train --resume --out-dir=eval$step
+  same "stopped in the evaluation of step $step" eval$step eval.ref 60
+done
+
+# --- SIGUSR1: save now, go on ---
+args=("${base[@]}" --save-interval=1000 --max-iters=600)
+start "${args[@]}" --out-dir=usr1
+await_step usr1 60
+check "nothing is saved yet" test ! -e usr1/last.h5
+kill -s USR1 "$pid"
+for _ in $(seq 200); do
+  [ -e usr1/last.h5 ] && break
+  sleep .01
+done
+check "SIGUSR1 saves" test -s usr1/last.h5
+check "and the run goes on" kill -0 "$pid"
+cp usr1/last.h5 saved.h5
+wait "$pid"
+check "to its end" test $? = 0
+run 0 train "${args[@]}" --out-dir=usr1.ref
+same SIGUSR1 usr1 usr1.ref 600
+run 0 train --eval-only --init-from=saved.h5 --data=t.txt
+
+# --- killed at every system call of saving ---
+args=("${tiny[@]}" --data=t.txt --max-iters=40 --eval-interval=20 --lr=3e-3 --warmup-iters=5 --quiet)
+if strace -f -o /dev/null true 2>/dev/null; then
+  run 0 train "${args[@]}" --out-dir=cut.ref
+  for at in fsync:{1..10} rename:{1..7} link:1 fallocate:{2..5}; do
+    rm -rf cut
+    last="train, killed at $at"
+    strace -f -o /dev/null -e trace="${at%:*}" -e inject="${at%:*}:signal=SIGKILL:when=${at#*:}" \
+      "$bin/train" "${args[@]}" --out-dir=cut >/dev/null 2>&1 &
+    wait $! 2>/dev/null
+    code=$?
+    if [ "$code" = 0 ]; then # there are not so many of these calls
+      check "not killed" each_step_once cut/metrics.jsonl 40
+      continue
+    fi
+    # without any checkpoint the run begins anew
+    if ! ls cut/*.h5 >/dev/null 2>&1; then
+      run 0 train "${args[@]}" --out-dir=cut --overwrite
+    else
+      run 0 train --resume=auto --out-dir=cut
+    fi
+    same "killed at $at" cut cut.ref 40
+  done
+else
+  skipped "kills within a save: no strace"
+fi
+finish
