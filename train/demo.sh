@@ -10,6 +10,7 @@ bin=build/release/bin
 text=train/bible.txt
 run=runs/demo
 log=$run.log # what train printed
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} # spinning threads are several times slower on a busy machine
 
 fresh=no
 case ${1:-} in
