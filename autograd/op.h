@@ -27,7 +27,7 @@ typedef struct la_run { /* what a block may use while it runs                   
 
 typedef struct la_case { /* one example: tests, gradcheck, bench, documentation                */
     const char *name;    /* "B2 T5 H2 D3"; NULL ends the list                                  */
-    la_shape    in[LA_MAX_IN]; /* how many: those before the first with d[0] == 0              */
+    la_shape    in[LA_MAX_IN]; /* how many: those before the first with n == 0              */
     const void *attr;
     double      lo, hi; /* real inputs are uniform in [lo,hi); 0,0 stands for [-1,1)           */
     struct {
@@ -48,6 +48,8 @@ struct la_op {
     int            strided;   /* takes the nodes of la_heads()                                */
     const la_case *cases;     /* NULL for an op whose cases come with a table of its own      */
     la_status (*infer)(const la_node *n, la_plan *p);    /* every check is made here    */
+    la_status (*check)(const la_node *n);                /* before each forward: integers in
+                                                             range; NULL: nothing to check */
     void (*forward)(const la_node *n, const la_run *r);  /* writes out[i]->x, saved     */
     void (*backward)(const la_node *n, const la_run *r); /* in[i]->g += ..., if not NULL */
     void (*reference)(const la_node *n);                 /* slow, obvious forward       */

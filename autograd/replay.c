@@ -60,6 +60,8 @@ static la_status ready_backward(const la_tape *t) {
 
 la_status la_tape_forward(la_tape *t) {
     LA_TRY(ready(t));
+    for (int i = 0; i < t->n; i++)
+        if (t->nodes[i]->op && t->nodes[i]->op->check) LA_TRY(t->nodes[i]->op->check(t->nodes[i]));
     for (int i = 0; i < t->n; i++) node_forward(t, i);
     t->forwarded = 1;
     return LA_OK;

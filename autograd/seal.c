@@ -49,6 +49,7 @@ static void value_spans(la_tape *t) {
         la_node *n = t->nodes[i];
         la_info *f = t->info + i;
         f->x = f->g = f->saved = (la_span){0, -1};
+        f->n_zero = 0;
         if (f->kind == LA_KIND_INPUT) {
             f->x = (la_span){0, always};
             if (n->flags & LA_NEEDS_GRAD) f->g = (la_span){0, always};
@@ -104,15 +105,26 @@ static void gradient_spans(la_tape *t, char *written) {
     }
 }
 
-/* An output may take over the memory of an input that outlives the tape's replays. */
+/* Whether an op after node `id` reads what `owner` holds. */
+static int read_later(const la_tape *t, const la_node *owner, int id) {
+    for (int i = id + 1; i < t->n; i++)
+        for (int j = 0; j < t->nodes[i]->n_in; j++)
+            if (la_owner(t, t->nodes[i]->in[j]) == owner) return 1;
+    return 0;
+}
+
+/* An output may take over the memory of an input that outlives the tape's replays, if it is that
+ * input's last reader. */
 static void choose_in_place(la_tape *t) {
     for (int i = 0; i < t->n; i++) {
         la_node *n = t->nodes[i];
         for (int k = 0; k < n->n_out; k++) {
             int from = t->info[i].plan.in_place[k] - 1;
             if (from < 0 || n->flags & LA_NEEDS_GRAD) continue;
-            la_kind kind = t->info[la_owner(t, n->in[from])->id].kind;
-            if (kind != LA_KIND_LEAF && kind != LA_KIND_INPUT) continue;
+            const la_node *owner = la_owner(t, n->in[from]);
+            la_kind        kind = t->info[owner->id].kind;
+            if ((kind != LA_KIND_LEAF && kind != LA_KIND_INPUT) || read_later(t, owner, i))
+                continue;
             t->info[n->out[k]->id].in_place = from + 1;
             t->info[n->out[k]->id].x = (la_span){0, -1};
         }

@@ -13,7 +13,7 @@ enum { LA_GPT_MLP = 4 }; /* the MLP is this many times as wide as the model */
 
 typedef enum la_pos { LA_POS_LEARNED, LA_POS_ROPE, LA_POS_NONE } la_pos;
 
-/* --- basic.c: y = x w' + b; layer norm; rows of a table; w_proj gelu(w_fc x) --- */
+/* --- basic.c: y = x w' + b; layer norm; w_proj gelu(w_fc x) --- */
 typedef struct la_linear_layer {
     la_param w, b; /* (out,in) (out) */
 } la_linear_layer;
@@ -93,7 +93,7 @@ typedef struct la_lm_input {
     la_node *tokens;    /* (B,T)                                                              */
     la_node *positions; /* (B,T): past, past + 1, ... in each row; read with learned positions */
     la_node *past;      /* (1)                                                                */
-    la_real *state;     /* NULL, or as above for B rows: updated in place by each replay      */
+    la_real *state;     /* NULL, or as above for B rows; an inference tape updates it in place */
     int64_t  capacity;  /* of the state                                                       */
 } la_lm_input;
 

@@ -1,9 +1,9 @@
 /* parallel.c -- the only file that uses OpenMP.
  *
  * OpenBLAS's OpenMP build starts threads of its own unless it is called inside an active region or
- * omp_get_max_threads() is 1.  So that number is held at 1, and our regions say how many threads they
- * want: a product then runs on the thread that asks for it, wherever that is, and work of one block
- * needs no region at all. */
+ * omp_get_max_threads() is 1.  So that number is held at 1, and our regions say how many threads
+ * they want: a product then runs on the thread that asks for it, wherever that is, and work of one
+ * block needs no region at all. */
 #include "tensor/parallel.h"
 
 #include <omp.h>
@@ -22,7 +22,8 @@ int la_threads(void) {
 
 void la_parallel(int64_t blocks, la_block_fn *fn, void *ctx) {
     int wanted = blocks < la_threads() ? (int)blocks : threads;
-    if (omp_get_max_threads() != 1) omp_set_num_threads(1); /* called from another thread of the user */
+    if (omp_get_max_threads() != 1)
+        omp_set_num_threads(1); /* called from another thread of the user */
     if (wanted <= 1) {
         for (int64_t i = 0; i < blocks; i++) fn(ctx, i, 0);
         return;

@@ -1,6 +1,7 @@
 /* vec.c -- the choice of instruction set. */
 #include "tensor/vec.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 extern const la_vec la_vec_baseline;
@@ -25,7 +26,11 @@ static const la_vec *const *choose(void) {
 const la_vec *const *la_vec_tables(void) { return choose(); }
 
 const la_vec *la_vec_table(void) {
+    static _Atomic(const la_vec *) chosen;
+    const la_vec                  *widest = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (widest) return widest;
     const la_vec *const *t = choose();
     while (t[1]) t++;
+    atomic_store_explicit(&chosen, *t, memory_order_relaxed);
     return *t;
 }

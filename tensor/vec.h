@@ -1,6 +1,6 @@
 /* vec.h -- loops over vectors of reals, compiled once for each instruction set.
  *
- * vec_kernels.c is built several times with other compiler flags; la_vec() gives the table
+ * vec_kernels.c is built several times with other compiler flags; la_vec_table() gives the table
  * of the widest set that this processor has.  A new hot loop is a member here and a function
  * there.  The choice is made once a process, so a run repeats bit for bit on one machine. */
 #ifndef LA_VEC_H

@@ -51,11 +51,11 @@ faults=(
   "a coefficient of exp|tensor/vec_kernels.c|4.16666667e-2f|4.16766667e-2f"
 )
 
-cp -r "$root"/{tensor,autograd,layers,optim,data,train,tests,CMakeLists.txt} "$copy"
+cp -r "$root"/{tensor,autograd,layers,optim,data,train,tests,CMakeLists.txt,lina.pc.in} "$copy"
 cd "$copy"
 cmake -S . -B build -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build build -j "$(nproc)" >/dev/null
-read -ra tests <<<"test_tensor test_ops64 test_attention64 test_tape test_optim64 test_lm64 test_attention test_ops test_data"
+read -ra tests <<<"test_ops64 test_attention64 test_lm64 test_tape test_optim64 test_attention test_data test_tensor"
 for t in "${tests[@]}"; do
   build/bin/"$t" >/dev/null || { echo "$t fails without any fault"; exit 1; }
 done

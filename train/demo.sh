@@ -84,13 +84,16 @@ elif [[ -f $run/last.h5 ]]; then
 else
     echo "== Training"
     rm -f $log
-    train --attn=elu1 --data $text --out-dir $run --overwrite
+    train --attn=elu1 --data $text --out-dir $run --overwrite --eval-interval 500 --log-interval 100
 fi
 
 echo
 echo "== What it writes"
-$bin/generate --checkpoint $run/best.h5 --prompt "Ps151:1 " --tokens 300
+status=0
+$bin/generate --checkpoint $run/best.h5 --prompt "Ps151:1 " --tokens 300 2>$run.notes || status=$?
 echo
+cat $run.notes >&2 # not in the middle of the sample
+if ((status)); then exit $status; fi
 
 echo
 echo "== What it learnt"

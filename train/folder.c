@@ -47,14 +47,19 @@ static la_status make_folders(const char *dir) {
     return LA_OK;
 }
 
+/* What a killed run may leave: the temporaries of saving and of cutting the metrics. */
+static int is_temporary(const char *name) {
+    return !strncmp(name, "last.h5.tmp.", 12) || !strncmp(name, "best.h5.tmp.", 12) ||
+           !strcmp(name, "last.old.tmp") || !strcmp(name, "metrics.jsonl.tmp");
+}
+
 static int is_ours(const char *name) {
     static const char *const names[] = {"run.json", "metrics.jsonl", "samples.txt", "best.h5",
                                         "last.h5"};
-    size_t                   n = strlen(name);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i])) return 1;
-    return (n > 8 && !strncmp(name, "last.", 5) && !strcmp(name + n - 3, ".h5")) ||
-           strstr(name, ".tmp.");
+    size_t digits = strncmp(name, "last.", 5) ? 0 : strspn(name + 5, "0123456789");
+    return (digits && !strcmp(name + 5 + digits, ".h5")) || is_temporary(name);
 }
 
 /* NEW: there must be nothing.  OVERWRITE: removes what a run writes.  RESUME: removes temporaries
@@ -71,8 +76,7 @@ static la_status clear(const char *dir, la_folder_mode mode) {
                         "the folder %s is not empty (it has %s): go on with --resume, or write "
                         "over it with --overwrite",
                         dir, e->d_name);
-        else if (mode == LA_FOLDER_OVERWRITE ? is_ours(e->d_name)
-                                             : strstr(e->d_name, ".tmp.") != NULL) {
+        else if (mode == LA_FOLDER_OVERWRITE ? is_ours(e->d_name) : is_temporary(e->d_name)) {
             char *path = la_folder_path(dir, e->d_name);
             if (path) unlink(path);
             free(path);
@@ -82,23 +86,25 @@ static la_status clear(const char *dir, la_folder_mode mode) {
     return s;
 }
 
-/* Copies the lines of metrics.jsonl up to `step` to a new file and puts that in its place. */
-static la_status cut_metrics(const char *path, int64_t step, int *evaluated) {
+/* Copies the lines of metrics.jsonl up to `step` to a new file and puts that in its place.  *last:
+ * the step of the last line that stays. */
+static la_status cut_metrics(const char *path, int64_t step, int64_t *last, int *evaluated) {
     FILE *in = fopen(path, "r");
     if (!in) return LA_OK; /* a folder without one may be resumed */
-    char  *line = NULL, *next = malloc(strlen(path) + 8);
+    char  *line = NULL, *next = malloc(strlen(path) + 5);
     size_t room = 0;
     FILE  *out = NULL;
     int    ok = next != NULL;
     if (ok) {
-        sprintf(next, "%s.tmp.0", path);
+        sprintf(next, "%s.tmp", path);
         ok = (out = fopen(next, "w")) != NULL;
     }
     for (ssize_t n; ok && (n = getline(&line, &room, in)) > 0;) {
         long long at = -1;
         if (line[n - 1] != '\n' || sscanf(line, "{\"step\": %lld", &at) != 1 || at > step) break;
         ok = fputs(line, out) >= 0;
-        if (at == step) *evaluated = strstr(line, "\"val_loss\"") != NULL;
+        *last = at;
+        *evaluated = at == step && strstr(line, "\"val_loss\"");
     }
     fclose(in);
     free(line);
@@ -111,13 +117,14 @@ static la_status cut_metrics(const char *path, int64_t step, int *evaluated) {
 
 la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int64_t keep,
                          int64_t step, int *evaluated) {
-    *s = (la_folder){.keep = keep};
+    *s = (la_folder){.keep = keep, .last_line = -1};
     *evaluated = 0;
     LA_TRY(make_folders(dir));
     LA_TRY(clear(dir, mode));
     char     *path = la_folder_path(dir, "metrics.jsonl");
     la_status status = path ? LA_OK : la_fail(LA_NOMEM, "no memory for the name %s", dir);
-    if (status == LA_OK && mode == LA_FOLDER_RESUME) status = cut_metrics(path, step, evaluated);
+    if (status == LA_OK && mode == LA_FOLDER_RESUME)
+        status = cut_metrics(path, step, &s->last_line, evaluated);
     if (status == LA_OK && !(s->metrics = fopen(path, "a")))
         status = la_fail(LA_IO, "cannot write %s: %s", path, strerror(errno));
     free(path);
@@ -135,6 +142,7 @@ void la_folder_close(la_folder *s) {
 
 void la_folder_metrics(la_folder *s, const la_metrics *m) {
     la_metrics_json(m, s->metrics);
+    s->last_line = m->step;
     if (fflush(s->metrics) == 0 || s->metrics_failed) return;
     s->metrics_failed = 1;
     fprintf(stderr, "warning: cannot write %s/metrics.jsonl: %s; training goes on\n", s->dir,
@@ -142,14 +150,18 @@ void la_folder_metrics(la_folder *s, const la_metrics *m) {
     clearerr(s->metrics);
 }
 
-la_status la_folder_add_val_loss(la_folder *s, double val_loss) {
-    char  number[LA_NUMBER_TEXT], *path = la_folder_path(s->dir, "metrics.jsonl");
-    int   fd = path ? open(path, O_RDWR) : -1;
+la_status la_folder_add_val_loss(la_folder *s, int64_t step, double val_loss) {
+    char  number[LA_NUMBER_TEXT], text[LA_NUMBER_TEXT + 64];
+    char *path = la_folder_path(s->dir, "metrics.jsonl");
+    int   fd = path ? open(path, O_RDWR) : -1, there = s->last_line == step;
     off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
-    char  tail[LA_NUMBER_TEXT + 32];
-    int n = snprintf(tail, sizeof tail, ", \"val_loss\": %s}\n", la_number_text(val_loss, number));
-    /* the line ends in "}\n", which the tail replaces */
-    int ok = end >= 2 && pwrite(fd, tail, (size_t)n, end - 2) == n;
+    int   n = 0;
+    if (!there) n = snprintf(text, sizeof text, "{\"step\": %lld", (long long)step);
+    n += snprintf(text + n, sizeof text - (size_t)n, ", \"val_loss\": %s}\n",
+                  la_number_text(val_loss, number));
+    /* the line of that step ends in "}\n", which the text replaces */
+    off_t at = there ? end - 2 : end;
+    int   ok = at >= 0 && pwrite(fd, text, (size_t)n, at) == n;
     if (fd >= 0) close(fd);
     free(path);
     return ok ? LA_OK
@@ -176,7 +188,7 @@ static void processor(FILE *f) {
 }
 
 la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **argv,
-                             const la_corpus *corpus) {
+                             int64_t corpus_bytes, uint64_t corpus_hash) {
     char *path = la_folder_path(s->dir, "run.json"), number[LA_NUMBER_TEXT];
     FILE *f = path ? fopen(path, "w") : NULL;
     if (!f) {
@@ -196,8 +208,7 @@ la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **
     fprintf(f,
             ",\n  \"threads\": %d,\n  \"corpus_bytes\": %lld,\n  \"corpus_hash\": \"%016llx\",\n  "
             "\"config\": {",
-            la_threads(), (long long)la_corpus_size(corpus),
-            (unsigned long long)la_corpus_hash(corpus));
+            la_threads(), (long long)corpus_bytes, (unsigned long long)corpus_hash);
     for (int i = 0, any = 0; i < LA_N_OPTIONS; i++) {
         const la_option *o = la_options + i;
         if (!(o->tools & LA_TOOL_TRAIN)) continue;
@@ -217,15 +228,11 @@ la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **
     return ok ? LA_OK : la_fail(LA_IO, "cannot write %s/run.json: %s", s->dir, strerror(errno));
 }
 
-/* A second name for each checkpoint, one further back; last.h5 itself stays until it is replaced.
- */
-static void rotate(la_folder *s) {
+/* The checkpoint before, under the name `old`, becomes last.1.h5, and so on. */
+static void rotate(la_folder *s, const char *old) {
     for (int64_t i = s->keep - 1; i > 0; i--) {
         char *newer = numbered(s->dir, i - 1), *older = numbered(s->dir, i);
-        if (newer && older && access(newer, F_OK) == 0) {
-            unlink(older);
-            if (link(newer, older) && i > 1) rename(newer, older); /* a file system without links */
-        }
+        if (newer && older) rename(i == 1 ? old : newer, older);
         free(newer);
         free(older);
     }
@@ -233,15 +240,16 @@ static void rotate(la_folder *s) {
 
 la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params *p,
                               const la_optim *o, const la_tokenizer *k) {
-    char     *fresh = la_folder_path(s->dir, "last.tmp.h5"), *path = numbered(s->dir, 0);
-    la_status status = fresh && path ? la_checkpoint_save(fresh, r, p, o, k)
-                                     : la_fail(LA_NOMEM, "no memory to save");
+    char     *old = la_folder_path(s->dir, "last.old.tmp"), *path = numbered(s->dir, 0);
+    la_status status = old && path ? LA_OK : la_fail(LA_NOMEM, "no memory to save");
     if (status == LA_OK) {
-        rotate(s);
-        if (rename(fresh, path))
-            status = la_fail(LA_IO, "cannot rename %s to %s: %s", fresh, path, strerror(errno));
+        int kept =
+            s->keep > 1 && link(path, old) == 0; /* a second name, while there is a last.h5 */
+        status = la_checkpoint_save(path, r, p, o, k);
+        if (kept && status == LA_OK) rotate(s, old);
+        unlink(old); /* still there if nothing was saved */
     }
-    free(fresh);
+    free(old);
     free(path);
     return status;
 }

@@ -7,7 +7,6 @@
  *   samples.txt */
 #ifndef LA_FOLDER_H
 #define LA_FOLDER_H
-#include "data/corpus.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/report.h"
@@ -16,6 +15,7 @@ typedef struct la_folder {
     char   *dir;
     int64_t keep;
     FILE   *metrics;
+    int64_t last_line;      /* step of the last line of metrics.jsonl; -1: none */
     int     metrics_failed; /* a write failed, and the user was told */
 } la_folder;
 
@@ -32,11 +32,12 @@ void      la_folder_close(la_folder *s);
 char *la_folder_path(const char *dir, const char *name);
 
 void      la_folder_metrics(la_folder *s, const la_metrics *m);
-/* Adds val_loss to the last line, which has none: a run was stopped within that evaluation. */
-la_status la_folder_add_val_loss(la_folder *s, double val_loss);
+/* A run was stopped within the evaluation of `step`: adds val_loss to the line of that step, which
+ * is the last, or writes a line of its own if the file has none. */
+la_status la_folder_add_val_loss(la_folder *s, int64_t step, double val_loss);
 void      la_folder_sample(la_folder *s, int64_t step, const char *text);
 la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **argv,
-                             const la_corpus *corpus);
+                             int64_t corpus_bytes, uint64_t corpus_hash);
 
 /* last.h5 becomes last.1.h5 and so on, and the new checkpoint last.h5; at any moment there is a
  * last.h5.  On failure the earlier ones are as they were. */

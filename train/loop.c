@@ -92,7 +92,7 @@ static la_record record(const la_run_state *r) {
                        .updates = r->trainer.optim.t,
                        .best_val = r->best_val,
                        .best_step = r->best_step,
-                       .corpus_hash = la_corpus_hash(&r->texts.corpus),
+                       .corpus_hash = r->corpus_hash,
                        .corpus_size = la_corpus_size(&r->texts.corpus)};
 }
 
@@ -101,7 +101,7 @@ int la_run_save(la_run_state *r, int best) {
     la_status s = (best ? la_folder_save_best : la_folder_save_last)(
         &r->folder, &rec, r->trainer.lm->params, &r->trainer.optim, r->texts.tokenizer);
     if (s == LA_OK) {
-        if (best) r->best_saved = 1;
+        *(best ? &r->best_saved : &r->last_saved) = r->step;
         return 1;
     }
     clear_bar(r);
@@ -120,7 +120,6 @@ static la_status evaluate(la_run_state *r, double *val) {
     if (*val < r->best_val) {
         r->best_val = *val;
         r->best_step = r->step;
-        la_run_save(r, 1);
     }
     return LA_OK;
 }
@@ -136,6 +135,8 @@ static la_status after_step(la_run_state *r, const la_step *s) {
     la_folder_metrics(&r->folder, &m);
     show(r, &m);
     int64_t every = r->c->save_interval ? r->c->save_interval : r->c->eval_interval;
+    /* After the line: a checkpoint never is ahead of the metrics. */
+    if (isfinite(val) && r->best_step == r->step) la_run_save(r, 1);
     if (la_signal_stop()) return LA_OK;
     if (r->c->sample_every && r->step && r->step % r->c->sample_every == 0) LA_TRY(sample(r));
     if (s && (r->step % every == 0 || r->step == r->c->max_iters || la_signal_save()))
@@ -154,8 +155,9 @@ la_status la_run_loop(la_run_state *r) {
     else if (eval_due(r) && !r->evaluated) { /* stopped within that evaluation */
         double    val;
         la_status s = evaluate(r, &val);
-        if (s == LA_OK) s = la_folder_add_val_loss(&r->folder, val);
+        if (s == LA_OK) s = la_folder_add_val_loss(&r->folder, r->step, val);
         if (s != LA_OK && s != LA_STATE) return s;
+        if (s == LA_OK && r->best_step == r->step) la_run_save(r, 1);
     }
     while (r->step < r->c->max_iters && !la_signal_stop() && !out_of_patience(r)) {
         la_step s;

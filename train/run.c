@@ -30,6 +30,12 @@ static la_status take_config(la_run_state *r, const char *path, la_binding least
     else
         s = la_config_take(r->c, &stored, least, r->resumes && !r->c->quiet ? print_change : NULL,
                            NULL);
+    if (s == LA_OK && r->resumes && !r->c->eval_only && !*stored.val_data != !*r->c->val_data)
+        s = la_fail(LA_ARG,
+                    "the run was started %s --val-data, and on that its training text depends: "
+                    "resume it the "
+                    "same way",
+                    *stored.val_data ? "with" : "without");
     la_config_free(&stored);
     return s;
 }
@@ -64,7 +70,7 @@ static la_status open_saved(la_run_state *r) {
     if (s == LA_OK && r->saved) s = take_config(r, path, r->resumes ? LA_BIND_FREE : LA_BIND_MODEL);
     if (s == LA_OK && !r->saved) s = la_config_check(c);
     if (s == LA_OK && r->resumes && !c->quiet) printf("resuming from %s\n", path);
-    free(path);
+    r->resumed_from = path;
     if (s == LA_OK && r->resumes && !strcmp(c->data, "-") && !c->eval_only)
         s = la_fail(
             LA_ARG,
@@ -74,7 +80,7 @@ static la_status open_saved(la_run_state *r) {
 
 static la_status check_corpus(const la_run_state *r) {
     const la_record *was = la_checkpoint_record(r->saved);
-    uint64_t         hash = la_corpus_hash(&r->texts.corpus);
+    uint64_t         hash = r->corpus_hash;
     int64_t          size = la_corpus_size(&r->texts.corpus);
     if (was->corpus_hash == hash && was->corpus_size == size) return LA_OK;
     return la_fail(LA_DATA,
@@ -87,7 +93,11 @@ static la_status check_corpus(const la_run_state *r) {
 
 static la_status load_weights(la_run_state *r) {
     la_params *p = r->trainer.lm->params;
-    if (!r->saved) return *r->c->init_from ? la_weights_import(r->c->init_from, p) : LA_OK;
+    if (!r->saved && *r->c->init_from) {
+        la_status s = la_weights_import(r->c->init_from, p);
+        return s == LA_IO ? la_fail(LA_FORMAT, "%s", la_error()) : s;
+    }
+    if (!r->saved) return LA_OK;
     LA_TRY(la_checkpoint_params(r->saved, p));
     if (!r->resumes) return LA_OK;
     const la_record *was = la_checkpoint_record(r->saved);
@@ -111,8 +121,10 @@ static void show_plan(const la_run_state *r) {
         if (column && column + n > 100) column = 0, putchar('\n');
         column += printf("%s%s=%s", column ? "  " : "", o->name, value);
     }
-    printf("\n%s: %lld tokens to train on, %lld to validate, vocabulary %d\n", c->data,
-           (long long)r->texts.train.n, (long long)r->texts.valid.n,
+    putchar('\n');
+    if (!c->eval_only)
+        printf("%s: %lld tokens to train on, ", c->data, (long long)r->texts.train.n);
+    printf("%lld to validate, vocabulary %d\n", (long long)r->texts.valid.n,
            la_tokenizer_vocab(r->texts.tokenizer));
     printf("%lld parameters; memory %.1f MiB: weights, gradients and optimiser %.1f, step %.1f "
            "(%.1f without sharing), "
@@ -136,49 +148,82 @@ static void print_loss(const la_run_state *r, double loss) {
 static void print_done(const la_run_state *r) {
     printf("done: step %lld", (long long)r->step);
     if (isfinite(r->last_val)) print_loss(r, r->last_val);
-    printf(" | %.1f s | %s/%s", la_seconds() - r->started, r->dir,
-           r->best_saved ? "best.h5" : "last.h5");
+    printf(" | %.1f s | ", la_seconds() - r->started);
+    if (r->best_saved < 0 && r->last_saved < 0)
+        printf("NOT saved");
+    else
+        printf("%s/%s", r->dir, r->best_saved >= 0 ? "best.h5" : "last.h5");
     if (isfinite(r->best_val) && r->best_step != r->step)
         printf(" (best: step %lld, %.4f)", (long long)r->best_step, r->best_val);
     putchar('\n');
 }
 
-static la_status train(la_run_state *r, int argc, char **argv, int *signal) {
-    la_config     *c = r->c;
-    la_folder_mode mode = r->resumes     ? LA_FOLDER_RESUME
-                          : c->overwrite ? LA_FOLDER_OVERWRITE
-                                         : LA_FOLDER_NEW;
+/* The checkpoints that are in the folder already; a run resumed from elsewhere has none of its own.
+ */
+static void note_saved(la_run_state *r) {
+    char *best = la_folder_path(r->dir, "best.h5"), *last = la_folder_path(r->dir, "last.h5");
+    r->best_saved = r->resumes && best && !access(best, F_OK) ? r->best_step : -1;
+    r->last_saved = -1; /* saved again at the end, unless this very run has */
+    if (r->resumes && last && r->resumed_from && !strcmp(r->resumed_from, last))
+        r->last_saved = r->step;
+    free(best);
+    free(last);
+}
+
+static la_status open_folder(la_run_state *r, int argc, char **argv) {
+    const la_config *c = r->c;
+    la_folder_mode   mode = r->resumes     ? LA_FOLDER_RESUME
+                            : c->overwrite ? LA_FOLDER_OVERWRITE
+                                           : LA_FOLDER_NEW;
+    struct winsize   w;
     LA_TRY(la_folder_open(&r->folder, r->dir, mode, c->keep, r->step, &r->evaluated));
-    LA_TRY(la_folder_run_json(&r->folder, c, argc, argv, &r->texts.corpus));
-    LA_TRY(la_config_text(c, LA_TOOL_TRAIN, &r->config_text));
-    if (r->resumes) r->best_saved = isfinite(r->best_val);
+    note_saved(r);
+    LA_TRY(la_folder_run_json(&r->folder, c, argc, argv, la_corpus_size(&r->texts.corpus),
+                              r->corpus_hash));
     r->bar = !c->quiet && isatty(STDOUT_FILENO) && getenv("TERM") && strcmp(getenv("TERM"), "dumb");
-    struct winsize w;
     r->columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 20 ? w.ws_col : 80;
-    la_signals_install();
-    la_status s = la_run_loop(r);
-    if (s == LA_NUMERIC) {
-        char what[512];
-        snprintf(what, sizeof what, "%s", la_error());
-        return la_fail(
-            LA_NUMERIC,
-            "step %lld: %s; the last good checkpoint is in %s; try a smaller --lr or --grad-clip",
-            (long long)r->step + 1, what, r->dir);
-    }
-    LA_TRY(s);
-    if (!(*signal = la_signal_stop())) {
-        if (r->step < c->max_iters) {
-            printf("no progress in %lld evaluations: ended at step %lld\n", (long long)c->patience,
-                   (long long)r->step);
-            la_run_save(r, 0);
-        }
-        print_done(r);
+    return la_config_text(c, LA_TOOL_TRAIN, &r->config_text);
+}
+
+static la_status not_finite(const la_run_state *r) {
+    char what[512], where[512] = "nothing was saved before";
+    snprintf(what, sizeof what, "%s", la_error());
+    if (r->last_saved >= 0 || r->best_saved >= 0)
+        snprintf(where, sizeof where, "the last good checkpoint is in %s", r->dir);
+    return la_fail(LA_NUMERIC, "step %lld: %s; %s; try a smaller --lr or --grad-clip",
+                   (long long)r->step + 1, what, where);
+}
+
+static la_status stopped(la_run_state *r, int *signal) {
+    const char *name = *signal == SIGINT ? "SIGINT" : *signal == SIGTERM ? "SIGTERM" : "SIGHUP";
+    if (la_run_save(r, 0)) {
+        printf("stopped by %s after step %lld; go on with: train --resume --out-dir %s\n", name,
+               (long long)r->step, r->dir);
         return LA_OK;
     }
-    int saved = la_run_save(r, 0);
-    printf("stopped by %s after step %lld; %s: train --resume --out-dir %s\n",
-           *signal == SIGINT ? "SIGINT" : "SIGTERM", (long long)r->step,
-           saved ? "go on with" : "NOT saved; go on from an earlier checkpoint with", r->dir);
+    *signal = 0;
+    return la_fail(
+        LA_IO, "stopped by %s after step %lld, which could NOT be saved%s%s", name,
+        (long long)r->step,
+        r->last_saved >= 0 ? "; go on from an earlier step with: train --resume --out-dir " : "",
+        r->last_saved >= 0 ? r->dir : "");
+}
+
+static la_status train(la_run_state *r, int argc, char **argv, int *signal) {
+    la_config *c = r->c;
+    LA_TRY(open_folder(r, argc, argv));
+    la_signals_install();
+    la_status s = la_run_loop(r);
+    if (s == LA_NUMERIC) return not_finite(r);
+    LA_TRY(s);
+    if ((*signal = la_signal_stop())) return stopped(r, signal);
+    if (r->step < c->max_iters)
+        printf("no progress in %lld evaluations: ended at step %lld\n", (long long)c->patience,
+               (long long)r->step);
+    if (r->last_saved != r->step) la_run_save(r, 0);
+    if (!isfinite(r->last_val) && r->texts.valid.n) /* resumed with nothing left to do */
+        LA_TRY(la_evaluate(&r->evaluator, &r->texts.valid, c->eval_iters, NULL, &r->last_val));
+    print_done(r);
     return LA_OK;
 }
 
@@ -223,12 +268,15 @@ static la_status prepare(la_run_state *r) {
     la_trainer_cfg cfg;
     LA_TRY(open_saved(r));
     LA_TRY(la_texts_open(&r->texts, r->c, r->saved));
-    if (r->resumes && !r->c->eval_only) LA_TRY(check_corpus(r));
+    if (!r->c->eval_only && !r->c->dry_run)
+        r->corpus_hash = la_corpus_hash(&r->texts.corpus); /* reads it all */
+    if (r->resumes && !r->c->eval_only && !r->c->dry_run) LA_TRY(check_corpus(r));
     if (r->c->sample_every) LA_TRY(la_prompt_check(r->texts.tokenizer, r->c->prompt));
     LA_TRY(la_trainer_cfg_of(r->c, la_tokenizer_vocab(r->texts.tokenizer), &cfg));
     LA_TRY(la_trainer_create(&r->trainer, &cfg, &r->texts.train));
     LA_TRY(load_weights(r));
-    LA_TRY(la_evaluator_create(&r->evaluator, r->trainer.lm, cfg.max_bytes));
+    size_t left = cfg.max_bytes ? cfg.max_bytes - la_trainer_bytes(&r->trainer) : 0;
+    LA_TRY(la_evaluator_create(&r->evaluator, r->trainer.lm, left));
     if (*r->c->dump_graph) LA_TRY(dump_graph(r));
     show_plan(r);
     return LA_OK;
@@ -247,6 +295,7 @@ la_status la_run_train(la_config *c, int argc, char **argv, int *signal) {
     la_texts_close(&r.texts);
     la_checkpoint_close(r.saved);
     free(r.config_text);
+    free(r.resumed_from);
     free(r.dir);
     return s;
 }

@@ -9,12 +9,13 @@ typedef struct la_run_state {
     la_config     *c;
     la_checkpoint *saved; /* resumed from or initialised from; NULL: fresh */
     int            resumes;
-    char          *dir;
+    char          *dir, *resumed_from;
     la_texts       texts;
     la_trainer     trainer;
     la_evaluator   evaluator;
     la_folder      folder;
     char          *config_text;
+    uint64_t       corpus_hash;
     la_rate        rate;
     int64_t        step, best_step;
     double         best_val, last_val; /* HUGE_VAL, NAN: none */
@@ -22,8 +23,9 @@ typedef struct la_run_state {
     int            evaluated; /* at this step */
     int            bar;       /* stdout is a terminal */
     int            columns;
-    int            best_saved;
-    double         drawn; /* when the bar was drawn last */
+    int64_t        best_saved; /* step of the best.h5 in the folder; -1: none that we know of */
+    int64_t        last_saved; /* step of the last.h5 in the folder; -1: none that we know of */
+    double         drawn;      /* when the bar was drawn last */
 } la_run_state;
 
 /* Steps from r->step to --max-iters, or until a signal or --patience ends them. */

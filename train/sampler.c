@@ -7,6 +7,7 @@
 
 #include "tensor/arena.h"
 #include "tensor/rng.h"
+#include "train/system.h"
 
 enum { PIECE = 512 }; /* tokens of a prompt read in one replay */
 
@@ -76,6 +77,12 @@ static la_status create(la_sampler *s) {
     const la_lm_cfg *c = &s->lm->cfg;
     if (c->pos == LA_POS_LEARNED) s->block = s->cfg.capacity = c->block_size;
     s->state_len = la_lm_state_len(s->lm, 1, s->cfg.capacity);
+    size_t bytes = s->state_len * sizeof *s->state, room = la_memory_available();
+    if (room && bytes > room)
+        return la_fail(
+            LA_NOMEM,
+            "a state for %lld tokens needs %.1f MiB and %.1f MiB are free: ask for fewer tokens",
+            (long long)s->cfg.capacity, (double)bytes / 0x1p20, (double)room / 0x1p20);
     s->state = la_alloc_aligned((s->state_len ? s->state_len : 1) * sizeof *s->state);
     s->recent = s->block ? malloc((size_t)s->block * sizeof *s->recent) : NULL;
     s->choices = malloc((size_t)c->vocab * sizeof *s->choices);
@@ -181,4 +188,3 @@ la_status la_sampler_next(la_sampler *s, int32_t *id) {
 
 const la_real *la_sampler_logits(const la_sampler *s) { return s->logits; }
 int64_t        la_sampler_rebuilt(const la_sampler *s) { return s->rebuilt; }
-size_t la_sampler_state_bytes(const la_sampler *s) { return s->state_len * sizeof(la_real); }

@@ -30,6 +30,4 @@ la_status      la_sampler_next(la_sampler *s, int32_t *id);
 const la_real *la_sampler_logits(const la_sampler *s);
 /* How often the state was rebuilt or a prompt was cut. */
 int64_t        la_sampler_rebuilt(const la_sampler *s);
-/* Bytes of the carried state. */
-size_t         la_sampler_state_bytes(const la_sampler *s);
 #endif

@@ -54,7 +54,7 @@ void la_signals_install(void) {
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
     sigaction(SIGUSR1, &save, NULL);
-    signal(SIGPIPE, SIG_IGN);
+    if (signal(SIGHUP, SIG_IGN) != SIG_IGN) sigaction(SIGHUP, &stop, NULL); /* unless under nohup */
 }
 
 int la_signal_stop(void) { return stop_signal; }

@@ -8,9 +8,9 @@ size_t la_memory_available(void); /* bytes: free memory or what the cgroup leave
 size_t la_memory_resident(void);  /* bytes this process has in memory now; 0: unknown         */
 double la_seconds(void);          /* monotonic clock                                          */
 
-/* After la_signals_install: the first SIGINT or SIGTERM sets la_signal_stop() to its number, and a
- * second one ends the process at once; SIGUSR1 makes la_signal_save() return 1 once.  SIGPIPE is
- * ignored, so that a closed terminal or pipe does not end a training. */
+/* After la_signals_install: the first SIGINT, SIGTERM or SIGHUP sets la_signal_stop() to its
+ * number, and a second one ends the process at once; SIGUSR1 makes la_signal_save() return 1 once.
+ */
 void la_signals_install(void);
 int  la_signal_stop(void);
 int  la_signal_save(void);

@@ -1,6 +1,8 @@
 /* tool.c -- start and end of every program. */
 #include "train/tool.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -31,16 +33,30 @@ static int exit_code(la_status s) {
     return 1;
 }
 
-/* libgomp lets idle threads spin for 3 ms.  Where other processes want the processors too, a step then
- * takes up to ten times as long; 20 microseconds cost next to nothing on an idle machine.  It reads the
- * setting before main, so the program starts once more with it. */
+/* libgomp lets idle threads spin for 3 ms.  Where other processes want the processors too, a step
+ * then takes up to ten times as long; 20 microseconds cost next to nothing on an idle machine.  It
+ * reads the setting before main, so the program starts once more with it. */
 static void spin_less(char **argv) {
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
-    setenv("GOMP_SPINCOUNT", "2000", 1);
+    if (setenv("GOMP_SPINCOUNT", "2000", 1)) return;
     execv("/proc/self/exe", argv); /* returns where there is no /proc: then all stays as it is */
 }
 
+/* A closed standard stream would give its number to the next file that is opened, and what is meant
+ * for the screen would go into that file. */
+static void open_standard_streams(void) {
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd < 3);
+    if (fd >= 3) close(fd);
+}
+
 int la_tool_start(la_config *c, la_tool tool, int argc, char **argv, int *code) {
+    open_standard_streams();
+    signal(SIGPIPE, SIG_IGN); /* a reader that has gone ends no training */
+    signal(SIGXFSZ, SIG_IGN); /* past a size limit, writing fails with EFBIG */
+    signal(SIGUSR1, SIG_IGN); /* "save", before there is anything to save */
     spin_less(argv);
     la_config_init(c);
     la_status s = la_config_parse(c, tool, argc, argv);

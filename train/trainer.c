@@ -41,6 +41,10 @@ static la_status create(la_trainer *t, const la_ids *text) {
                        (double)model_bytes(t) / 0x1p20, (double)c->max_bytes / 0x1p20);
     LA_TRY(la_optim_create(&t->optim, c->optim, &c->optim_cfg, t->lm->params));
     LA_TRY(la_loader_init(&t->loader, text, c->batch, T, c->seed));
+    if (c->max_bytes && (double)n * 3 * sizeof(int32_t) > (double)c->max_bytes)
+        return la_fail(LA_NOMEM,
+                       "a batch of %lld tokens needs more than the %.1f MiB that are free",
+                       (long long)n, (double)c->max_bytes / 0x1p20);
     t->tokens = ints(n);
     t->labels = ints(n);
     t->positions = row_positions(c->batch, T);

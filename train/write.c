@@ -26,7 +26,7 @@ la_status la_prompt_check(const la_tokenizer *k, const char *prompt) {
 }
 
 static la_status write_tokens(la_sampler *s, const la_tokenizer *k, const la_writing *w,
-                              FILE *out) {
+                              int64_t positions, FILE *out) {
     int told = !w->notes;
     for (int64_t i = 0; i < w->tokens && !ferror(out) && !(w->stop && w->stop()); i++) {
         int32_t id;
@@ -37,8 +37,9 @@ static la_status write_tokens(la_sampler *s, const la_tokenizer *k, const la_wri
         if (told || !la_sampler_rebuilt(s)) continue;
         told = 1;
         fprintf(w->notes,
-                "note: the model has learned a limited number of positions; past them its state is "
-                "rebuilt from the last half block\n");
+                "note: the model has learned %lld positions; past them its state is rebuilt from "
+                "the last half block\n",
+                (long long)positions);
     }
     return LA_OK;
 }
@@ -55,7 +56,7 @@ la_status la_write_text(const la_lm *lm, const la_tokenizer *k, const la_writing
     if (status == LA_OK) {
         fputs(w->prompt, out);
         fflush(out);
-        status = write_tokens(s, k, w, out);
+        status = write_tokens(s, k, w, lm->cfg.block_size, out);
     }
     la_sampler_destroy(s);
     free(ids);

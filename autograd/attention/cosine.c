@@ -8,7 +8,9 @@
  *   dx = dx^ / r - x (dx^.x) / r^3 = (dx^ - x^ (x^.dx^)) / r.   The constant 1 has no gradient.
  *
  * eps keeps x = 0 finite (x^ = 0, slope 1/eps) and, in the normaliser, q = -k at the first
- * token, whose weight is 0. */
+ * token, whose weight is 0.  Where q is opposite to every key so far, numerator and normaliser are
+ * both rounding noise of the sums: in float the output then is finite but means nothing, and may
+ * leave [min v, max v].  That is the kernel's: it has no weight to give there. */
 #include "autograd/attention/kernel_map.h"
 #include "autograd/kernel.h"
 

@@ -36,19 +36,27 @@ typedef struct dims {
 static dims get(const la_node *n) {
     la_shape q = n->in[0]->shape;
     dims     s = {.T = q.d[1], .H = q.d[2], .D = q.d[3], .E = n->in[2]->shape.d[3]};
-    s.C = ((const la_attn_cfg *)n->attr)->chunk;
-    if (s.C <= 0) s.C = TILE;
     s.scale = 1 / sqrt(R(s.D));
-    if (n->n_out == 2) {
+    if (n->n_in == 5) {
         s.capacity = n->in[3]->shape.d[2] / (s.D + s.E);
-        s.past = n->in[4]->ids[0];
+        s.past = n->in[4]->ids[0]; /* read anew at each replay */
     }
+    s.C = ((const la_attn_cfg *)n->attr)->chunk;
+    s.C = la_min(s.C > 0 ? s.C : TILE, s.T > s.capacity ? s.T : s.capacity);
     return s;
 }
 
 static int64_t state_len(const la_attn *a, int64_t D, int64_t E, int64_t capacity) {
     (void)a;
     return capacity * (D + E);
+}
+
+static la_status check(const la_node *n) {
+    if (n->n_out < 2) return LA_OK;
+    dims s = get(n);
+    if (s.past >= 0 && s.past + s.T <= s.capacity) return LA_OK;
+    return la_fail(LA_ARG, "softmax: %lld tokens and %lld before them do not fit a cache for %lld",
+                   (long long)s.T, (long long)s.past, (long long)s.capacity);
 }
 
 typedef struct work {
@@ -68,12 +76,9 @@ static size_t carve(dims s, la_real *at, work *w) {
 
 static la_status infer(const la_node *n, la_plan *p) {
     LA_TRY(la_attn_infer(n, p));
-    la_shape q = n->in[0]->shape;
-    dims     s = {.D = q.d[3], .E = n->in[2]->shape.d[3]};
-    work     w;
-    int64_t  chunk = ((const la_attn_cfg *)n->attr)->chunk;
-    s.C = chunk > 0 ? chunk : TILE;
-    p->n_saved = (size_t)(q.d[0] * q.d[2] * q.d[1]);
+    dims s = get(n);
+    work w;
+    p->n_saved = (size_t)(n->in[0]->shape.d[0] * s.H * s.T);
     p->n_scratch = carve(s, NULL, &w);
     return LA_OK;
 }
@@ -274,6 +279,7 @@ static const la_op op = {
     .reads = LA_READS_IN(0) | LA_READS_IN(1) | LA_READS_IN(2) | LA_READS_OUT(0) | LA_READS_OUT(1),
     .strided = 1,
     .infer = infer,
+    .check = check,
     .forward = forward,
     .backward = backward,
     .reference = reference,

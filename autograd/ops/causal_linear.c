@@ -138,6 +138,9 @@ static void load_chunk(const la_node *n, dims s, head a, work *w, int64_t t, int
     la_keep_lower(C, w->P);
 }
 
+/* With eps = 0 and no feature that is not 0, D is 0: the output is 0, as it is with any eps. */
+static la_real inverse(la_real D) { return D != 0 ? 1 / D : 0; }
+
 static void forward(const la_node *n, const la_run *run) {
     dims s = get(n);
     head a = find(n, s, run->block);
@@ -157,7 +160,7 @@ static void forward(const la_node *n, const la_run *run) {
         for (int64_t i = 0; i < C; i++) {
             la_real *N = w.N + i * s.e, *o = n->x + a.o + (t + i) * a.ldo;
             a.D[t + i] = N[s.E] + R(s.eps);
-            la_real r = 1 / a.D[t + i];
+            la_real r = inverse(a.D[t + i]);
             for (int64_t j = 0; j < s.E; j++) o[j] = N[j] * r;
         }
         la_gemm_tn(LA_ADD, s.m, s.e, C, w.B, s.m, w.V, s.e, w.S, s.e);
@@ -182,7 +185,7 @@ static void backward(const la_node *n, const la_run *run) {
         load_chunk(n, s, a, &w, t, C);
         for (int64_t i = 0; i < C; i++) { /* step 1 */
             const la_real *o = n->x + a.o + (t + i) * a.ldo, *g = n->g + a.o + (t + i) * a.ldo;
-            la_real       *U = w.U + i * s.e, r = 1 / a.D[t + i];
+            la_real       *U = w.U + i * s.e, r = inverse(a.D[t + i]);
             for (int64_t j = 0; j < s.E; j++) U[j] = g[j] * r;
             U[s.E] = -la_vec_table()->dot(s.E, g, o) * r;
         }
@@ -239,7 +242,7 @@ static void reference(const la_node *n) {
                 row[s.E] += k[i];
                 D += q[i] * row[s.E];
             }
-            for (int64_t j = 0; j < s.E; j++) o[j] /= D;
+            for (int64_t j = 0; j < s.E; j++) o[j] *= inverse(D);
         }
         for (int64_t i = 0; n->n_out == 2 && i < s.m * s.e; i++) n->out[1]->x[a.state + i] = S[i];
     }

@@ -31,6 +31,18 @@ static la_status infer(const la_node *n, la_plan *p) {
     return LA_OK;
 }
 
+static la_status check(const la_node *n) {
+    const int32_t *label = n->in[1]->ids;
+    int64_t        V = la_last(n->in[0]->shape);
+    for (int64_t i = 0; i < la_len(n->in[1]->shape); i++)
+        if (label[i] >= V)
+            return la_fail(
+                LA_ARG,
+                "cross_entropy: label %d at %lld is not below the %lld columns of the logits",
+                label[i], (long long)i, (long long)V);
+    return LA_OK;
+}
+
 static void forward(const la_node *n, const la_run *run) {
     la_shape       z = n->in[0]->shape;
     int64_t        N = la_rows(z), V = la_last(z);
@@ -107,6 +119,7 @@ const la_op la_op_cross_entropy = {
     .reads = LA_READS_IN(0),
     .cases = cases,
     .infer = infer,
+    .check = check,
     .forward = forward,
     .backward = backward,
     .reference = reference,

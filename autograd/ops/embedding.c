@@ -25,6 +25,16 @@ static la_status infer(const la_node *n, la_plan *p) {
     return LA_OK;
 }
 
+static la_status check(const la_node *n) {
+    const int32_t *ids = n->in[0]->ids;
+    int64_t        V = n->in[1]->shape.d[0];
+    for (int64_t i = 0; i < la_len(n->in[0]->shape); i++)
+        if (ids[i] < 0 || ids[i] >= V)
+            return la_fail(LA_ARG, "embedding: id %d at %lld is not a row of %s, which has %lld",
+                           ids[i], (long long)i, n->in[1]->name, (long long)V);
+    return LA_OK;
+}
+
 static void forward(const la_node *n, const la_run *run) {
     int64_t  C = n->in[1]->shape.d[1];
     la_range r = la_cut(la_len(n->in[0]->shape), ROWS, run->block);
@@ -61,6 +71,7 @@ const la_op la_op_embedding = {
     .file = "autograd/ops/embedding.c",
     .cases = cases,
     .infer = infer,
+    .check = check,
     .forward = forward,
     .backward = backward,
     .reference = reference,

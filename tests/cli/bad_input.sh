@@ -23,7 +23,7 @@ on 3 't100 gives 10 validation tokens.*smallest --val-frac that works is 0\.33; 
 run 0 train "${new[@]}" --overwrite --data=t100 --val-frac=0.33
 on 3 'empty is empty' --data=t.txt --val-data=empty
 head -c 32 t.txt >v32
-on 3 'v32 gives 32 validation tokens.*needs at least 33' --data=t.txt --val-data=v32
+on 3 'v32 has 32 tokens.*needs at least 33' --data=t.txt --val-data=v32
 on 3 'cannot read missing\.txt: No such file' --data=missing.txt
 on 3 'cannot read missing/x: No such file' --data=missing/x
 on 3 'cannot read \.: Is a directory' --data=.
@@ -300,6 +300,15 @@ else
   skipped "decimal commas: no such locale"
 fi
 unset LOCPATH
+
+# --- numbers that are not finite ---
+rm -rf new
+run 5 train "${new[@]}" --optim=sgd --lr=100 --min-lr=100 --grad-clip=0 --warmup-iters=0 --max-iters=100
+step=$(sed -nE 's/^train: step ([0-9]+): .*/\1/p' err)
+err_says '^train: step [0-9]+: .*(loss|gradient of [a-z_.0-9]+).*; the last good checkpoint is in new; try a smaller --lr'
+check "the step is the one after the last line" each_step_once new/metrics.jsonl $((${step:-0} - 1))
+check "metrics are JSON" json_lines new/metrics.jsonl
+check "the checkpoint is whole" "$bin/train" --eval-only --resume=best --out-dir=new
 
 # --- a disk that is full ---
 full() { # NAME: what holds after a run in "new" whose saving failed at step 20, and was good at step 10

@@ -58,6 +58,17 @@ check "--quiet: the done line only" test "$(grep -cE "${done_line}quiet/best\.h5
 run 0 train "${short[@]}" --quiet=off --log-interval=3 --out-dir=log
 check "--log-interval" test "$(grep -c '^step ' out)" = 13
 
+if command -v script >/dev/null; then
+  for term in dumb xterm; do
+    TERM=$term script -qec "stty cols 40; '$bin/train' ${short[*]} --quiet=off --out-dir=$term" /dev/null </dev/null |
+      tr '\r' '\n' >screen
+    last="train in a terminal"
+    check "$term: the done line" grep -q '^done: step 30 ' screen
+    check "$term: no bar is wider" test "$(grep -E '^ *[0-9]+% \[' screen | awk 'length > 39' | wc -l)" = 0
+    check_not "$term: no escape codes" grep -q "$(printf '\033')" screen
+  done
+fi
+
 # --- nothing written ---
 run 0 train "${short[@]}" --out-dir=dry --dry-run --dump-graph=graph.dot
 out_says '^dry run: loss [0-9.]+, [0-9.]+ ms a step.*30 steps.*nothing was written'
