@@ -71,7 +71,9 @@ la_status la_tape_backward(la_tape *t, double scale) {
     LA_TRY(ready(t));
     LA_TRY(ready_backward(t));
     t->forwarded = 0; /* gradients have taken over the memory of values */
-    *t->loss->g = R(scale);
+    la_kind kind = t->info[la_owner(t, t->loss)->id].kind;
+    if (kind != LA_KIND_LEAF && kind != LA_KIND_INPUT) *t->loss->g = 0; /* those add up over replays */
+    *t->loss->g += R(scale);
     for (int i = t->n - 1; i >= 0; i--) node_backward(t, i);
     return LA_OK;
 }

@@ -466,6 +466,54 @@ START_TEST(decoding_token_by_token_equals_the_whole_text) {
 }
 END_TEST
 
+START_TEST(
+    two_readers_of_one_state_see_the_same) { /* _i is the variant; the last may overwrite it */
+    la_attn_cfg cfg = {.variant = variant(_i), .eps = 1e-6};
+    enum { LEN = 4 };
+    int64_t  len = la_attn_state_len(cfg.variant, D, E, LEN);
+    int32_t  past = 0;
+    la_real *memory = reals(B * H * len);
+    la_tape *t;
+    la_attn_state_start(cfg.variant, B * H, D, E, len, memory);
+    OK(la_tape_create(&t, NULL));
+    la_node *state = la_leaf(t, "state", la_shape3(B, H, len), memory, NULL), *o[2], *out;
+    la_node *p = la_integers(t, "past", la_shape1(1), &past);
+    la_node *k = la_input(t, "k", la_shape4(B, LEN, H, D), 0);
+    la_node *v = la_input(t, "v", la_shape4(B, LEN, H, E), 0);
+    for (int i = 0; i < 2; i++) o[i] = la_keep(la_attention(t, &cfg, k, k, v, state, p, &out));
+    OK(la_tape_seal(t, NULL));
+    fill_normal(la_len(k->shape), 1, 1, k->x);
+    fill_normal(la_len(v->shape), 1, 2, v->x);
+    OK(la_tape_forward(t));
+    int64_t at = differ(la_len(v->shape), o[0]->x, o[1]->x);
+    ck_assert_msg(at < 0, "%s: the second reader differs at %lld", cfg.variant->name,
+                  (long long)at);
+    la_tape_destroy(t);
+    free(memory);
+}
+END_TEST
+
+START_TEST(a_text_longer_than_the_state_can_hold_is_a_sentence) { /* _i is the variant */
+    setting s = setting_at(_i * CHUNKS, 1e-6);
+    enum { ROOM = 6, LEN = 4 };
+    text x;
+    make(&x, &s.cfg, LEN, (want){.state = 1, .capacity = ROOM});
+    x.past = ROOM - LEN;
+    OK(la_tape_forward(x.t));
+    if (la_attn_state_len(s.cfg.variant, D, E, ROOM) ==
+        la_attn_state_len(s.cfg.variant, D, E, ROOM + 1)) {
+        printf("%s: not checked that a text can be too long: its state holds any\n", s.name);
+        x.past = 1000;
+        OK(la_tape_forward(x.t));
+    } else
+        for (int k = 0; k < 2; k++) {
+            x.past = k ? -1 : ROOM - LEN + 1;
+            FAILS(la_tape_forward(x.t), LA_ARG, "do not fit");
+        }
+    la_tape_destroy(x.t);
+}
+END_TEST
+
 START_TEST(a_state_that_does_not_fit_is_a_sentence) { /* _i is the variant */
     la_attn_cfg cfg = {.variant = variant(_i), .eps = 1e-6};
     int32_t     past = 0;
@@ -797,7 +845,9 @@ int main(void) {
     c = add_case(s, "state");
     tcase_add_loop_test(c, split_and_resumed_equals_whole, 0, n);
     tcase_add_loop_test(c, decoding_token_by_token_equals_the_whole_text, 0, n);
+    tcase_add_loop_test(c, two_readers_of_one_state_see_the_same, 0, variants);
     tcase_add_loop_test(c, a_state_that_does_not_fit_is_a_sentence, 0, variants);
+    tcase_add_loop_test(c, a_text_longer_than_the_state_can_hold_is_a_sentence, 0, variants);
     c = add_case(s, "extreme inputs");
     tcase_add_loop_test(c, extreme_inputs_give_finite_outputs_and_gradients, 0, n * EXTREMES);
     tcase_add_loop_test(c, extreme_inputs_give_what_the_definition_gives, 0, n * EXTREMES);

@@ -263,6 +263,26 @@ START_TEST(more_threads_than_at_seal_are_refused_and_fewer_are_not) {
 }
 END_TEST
 
+START_TEST(integers_out_of_range_are_refused_at_each_forward) {
+    int32_t  id = 0, label = 0;
+    la_tape *t = training();
+    la_node *w = la_named(t, input(t, la_shape2(5, 3)), "table");
+    la_node *x = la_embedding(t, la_integers(t, "id", la_shape1(1), &id), w);
+    OK(la_tape_seal(t, la_cross_entropy(t, x, la_integers(t, "label", la_shape1(1), &label))));
+    step(t);
+    id = 5;
+    FAILS(la_tape_forward(t), LA_ARG, "id 5 at 0 is not a row of table, which has 5");
+    id = -1;
+    FAILS(la_tape_forward(t), LA_ARG, "id -1 at 0");
+    id = 4, label = 3;
+    FAILS(la_tape_forward(t), LA_ARG, "label 3 at 0");
+    FAILS(la_tape_backward(t, 1), LA_STATE, "backward needs a forward");
+    label = -1; /* ignored */
+    step(t);
+    la_tape_destroy(t);
+}
+END_TEST
+
 /* --- derivatives by hand --- */
 
 static void is(const char *what, const la_real *x, double want) {
@@ -317,6 +337,20 @@ START_TEST(
     double Phi = 0.5 * erfc(-sqrt(0.5)), slope = Phi + exp(-0.5) / sqrt(2 * acos(-1));
     is("(gelu(x) + x) gelu(x)", z->x, (Phi + 1) * Phi);
     is("its derivative", x->g, (slope + 1) * Phi + (Phi + 1) * slope);
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(a_leaf_that_is_the_loss_adds_up_too) { /* D[x] = 1, twice, on top of 5 */
+    la_real  x = 3, g = 5;
+    la_tape *t;
+    OK(la_tape_create(&t, &(la_tape_cfg){.grad = 1}));
+    OK(la_tape_seal(t, la_leaf(t, "x", la_shape1(1), &x, &g)));
+    for (int i = 0; i < 2; i++) {
+        OK(la_tape_forward(t));
+        OK(la_tape_backward(t, 0.5));
+    }
+    ck_assert_double_eq((double)g, 6);
     la_tape_destroy(t);
 }
 END_TEST
@@ -741,11 +775,13 @@ int main(void) {
     tcase_add_test(c, the_loss_is_one_number);
     tcase_add_test(c, a_loss_without_parameters_has_no_backward);
     tcase_add_test(c, more_threads_than_at_seal_are_refused_and_fewer_are_not);
+    tcase_add_test(c, integers_out_of_range_are_refused_at_each_forward);
     c = add_case(s, "derivatives by hand");
     tcase_add_test(c, simple_autograd_with_D_x_plus_x);
     tcase_add_test(c, simple_autograd_with_D_x_times_x_when_x_is_3);
     tcase_add_test(c, simple_autograd_with_D_x_to_the_fourth_when_x_is_2);
     tcase_add_test(c, a_diamond_adds_both_sides);
+    tcase_add_test(c, a_leaf_that_is_the_loss_adds_up_too);
     tcase_add_test(c, a_parameter_used_twice_gets_the_sum);
     tcase_add_test(c, views_share_values_and_gradients);
     tcase_add_test(c, a_node_that_the_loss_does_not_need_has_no_gradient);

@@ -6,11 +6,13 @@
 4 layers, 4 heads, width 128, context 64, batch 12, 2,000 steps; AdamW .9/.99, decay .1 on everything of two or more
 dimensions; lr 1e-3 after a linear warm-up of 100 steps, then a cosine to 1e-4 at the last step; gradient norm clipped
 to 1; no biases, no dropout; first nine tenths of the text for training. Every 250 steps one JSON line with the loss over
-the whole validation text, in windows of 64, a shorter tail left out.
+the whole validation text, in windows of 64, a shorter tail left out,
+and the median time of a step so far.
 """
 import argparse
 import json
 import math
+import statistics
 import time
 
 import torch
@@ -46,18 +48,22 @@ def main():
   model = GPT(len(chars), attn=a.attn)
   optim = adamw(model, LR)
   begin = time.perf_counter()
+  steps = []
   for step in range(a.steps + 1):
     if step % EVERY == 0 or step == a.steps:
       print(json.dumps({"attn": a.attn, "seed": a.seed, "step": step, "val_loss": round(text_loss(model, val), 4),
-                        "seconds": round(time.perf_counter() - begin, 1)}), flush=True)
+                        "seconds": round(time.perf_counter() - begin, 1),
+                        "ms_per_step": round(1e3 * statistics.median(steps or [0]), 2)}), flush=True)
     if step == a.steps:
       break
+    started = time.perf_counter()
     for group in optim.param_groups:
       group["lr"] = rate(step, a.steps)
     optim.zero_grad()
     model.loss(*draw(train)).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optim.step()
+    steps.append(time.perf_counter() - started)
 
 
 if __name__ == "__main__":
