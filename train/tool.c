@@ -63,6 +63,7 @@ int la_tool_start(la_config *c, la_tool tool, int argc, char **argv, int *code) 
     if (s != LA_OK) {
         *code = la_tool_end(c, s);
         if (*code == 2) fprintf(stderr, "%s --help shows how it is used\n", la_tool_name(tool));
+        la_config_free(c);
         return 0;
     }
     *code = 0;
@@ -71,7 +72,10 @@ int la_tool_start(la_config *c, la_tool tool, int argc, char **argv, int *code) 
                la_vec_table()->name, la_blas_name());
     else if (c->help != LA_HELP_NONE)
         la_config_help(stdout, tool, c->help);
-    if (c->help != LA_HELP_NONE) return 0;
+    if (c->help != LA_HELP_NONE) {
+        la_config_free(c);
+        return 0;
+    }
     if (la_blas_warning()) fprintf(stderr, "warning: %s\n", la_blas_warning());
     if (c->threads > 0) la_threads_set((int)c->threads); /* else OMP_NUM_THREADS, or all */
     return 1;
