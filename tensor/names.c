@@ -37,10 +37,16 @@ static int edits(const char *a, const char *b) {
     return row[n];
 }
 
+static int begins(const char *whole, const char *part) {
+    if (!part[0] || !part[1]) return 0;
+    while (*part && canonical(*whole) == canonical(*part)) whole++, part++;
+    return !*part;
+}
+
 const char *la_name_nearest(const char *name, la_name_fn *at) {
     const char *best = NULL;
     for (int i = 0, least = 0; at(i); i++) {
-        int d = edits(name, at(i));
+        int d = begins(at(i), name) ? 0 : edits(name, at(i)); /* what is not finished comes first */
         if (!best || d < least) best = at(i), least = d;
     }
     return best;

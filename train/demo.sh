@@ -25,7 +25,10 @@ esac
 
 if [[ -f $text ]]; then lina_setup; else lina_setup demo; fi
 
-[[ -f build/release/build.ninja || -f build/release/Makefile ]] || lina_configure release
+if [[ ! -f build/release/build.ninja && ! -f build/release/Makefile ]] ||
+    ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" build/release/CMakeCache.txt; then
+    lina_configure release
+fi
 lina_build release train generate
 
 if [[ ! -f $text ]]; then

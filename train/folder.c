@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -115,12 +116,28 @@ static la_status cut_metrics(const char *path, int64_t step, int64_t *last, int 
     return ok ? LA_OK : la_fail(LA_IO, "cannot rewrite %s: %s", path, strerror(errno));
 }
 
+/* Held until the folder is closed or the process ends, however it ends. */
+static la_status lock(la_folder *s, const char *dir) {
+    s->lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->lock < 0 || flock(s->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return LA_OK;
+    close(s->lock);
+    s->lock = -1;
+    return la_fail(
+        LA_ARG, "another run is writing to the folder %s: wait for it, or choose another --out-dir",
+        dir);
+}
+
 la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int64_t keep,
                          int64_t step, int *evaluated) {
-    *s = (la_folder){.keep = keep, .last_line = -1};
+    *s = (la_folder){.keep = keep, .last_line = -1, .lock = -1};
     *evaluated = 0;
     LA_TRY(make_folders(dir));
-    LA_TRY(clear(dir, mode));
+    LA_TRY(lock(s, dir));
+    la_status cleared = clear(dir, mode);
+    if (cleared != LA_OK) {
+        la_folder_close(s);
+        return cleared;
+    }
     char     *path = la_folder_path(dir, "metrics.jsonl");
     la_status status = path ? LA_OK : la_fail(LA_NOMEM, "no memory for the name %s", dir);
     if (status == LA_OK && mode == LA_FOLDER_RESUME)
@@ -136,8 +153,9 @@ la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int
 
 void la_folder_close(la_folder *s) {
     if (s->metrics) fclose(s->metrics);
+    if (s->lock >= 0) close(s->lock);
     free(s->dir);
-    *s = (la_folder){0};
+    *s = (la_folder){.lock = -1};
 }
 
 void la_folder_metrics(la_folder *s, const la_metrics *m) {

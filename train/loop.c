@@ -72,7 +72,7 @@ static la_status sample(la_run_state *r) {
         .stop = la_signal_stop,
     };
     if (!out) return la_fail(LA_NOMEM, "no memory for a sample");
-    la_status s = la_write_text(r->trainer.lm, r->texts.tokenizer, &w, out);
+    la_status s = la_write_text(r->trainer.lm, r->texts.tokenizer, &w, out, NULL);
     fclose(out);
     if (s == LA_OK) {
         la_folder_sample(&r->folder, r->step, text);

@@ -137,6 +137,11 @@ static void show_plan(const la_run_state *r) {
            (double)la_tape_bytes(r->evaluator.tape) / 0x1p20, la_threads());
     if (!strcmp(c->data, "-") && !c->dry_run && !c->eval_only)
         printf("the text comes from standard input: this run cannot be resumed\n");
+    if (c->warmup_iters >= c->max_iters && c->max_iters && !c->eval_only)
+        printf("note: the learning rate rises for %lld steps and this run has %lld: for a short "
+               "run, --warmup-iters "
+               "%lld\n",
+               (long long)c->warmup_iters, (long long)c->max_iters, (long long)c->max_iters / 10);
     fflush(stdout);
 }
 
@@ -283,7 +288,11 @@ static la_status prepare(la_run_state *r) {
 }
 
 la_status la_run_train(la_config *c, int argc, char **argv, int *signal) {
-    la_run_state r = {.c = c, .best_val = HUGE_VAL, .last_val = NAN, .started = la_seconds()};
+    la_run_state r = {.folder = {.lock = -1},
+                      .c = c,
+                      .best_val = HUGE_VAL,
+                      .last_val = NAN,
+                      .started = la_seconds()};
     *signal = 0;
     la_rate_init(&r.rate, la_seconds);
     la_status s = prepare(&r);

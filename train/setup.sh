@@ -90,7 +90,7 @@ EOF
 lina_configure() {
     local cache=build/$1/CMakeCache.txt
     if [[ -f $cache ]] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "$cache"; then
-        rm -rf "build/$1"
+        rm -rf "build/$1/CMakeCache.txt" "build/$1/CMakeFiles" # what was built from there is built anew
     fi
     cmake --preset "$@"
 }

@@ -82,6 +82,7 @@ int la_tool_start(la_config *c, la_tool tool, int argc, char **argv, int *code) 
 }
 
 int la_tool_end(const la_config *c, la_status s) {
+    fflush(stdout); /* what led to the error stands before it */
     if (s != LA_OK) fprintf(stderr, "%s: %s\n", la_tool_name(c->tool), la_error());
     return exit_code(s);
 }

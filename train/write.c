@@ -26,25 +26,19 @@ la_status la_prompt_check(const la_tokenizer *k, const char *prompt) {
 }
 
 static la_status write_tokens(la_sampler *s, const la_tokenizer *k, const la_writing *w,
-                              int64_t positions, FILE *out) {
-    int told = !w->notes;
+                              FILE *out) {
     for (int64_t i = 0; i < w->tokens && !ferror(out) && !(w->stop && w->stop()); i++) {
         int32_t id;
         char    bytes[4];
         LA_TRY(la_sampler_next(s, &id));
         fwrite(bytes, 1, (size_t)la_decode(k, id, bytes), out);
         fflush(out);
-        if (told || !la_sampler_rebuilt(s)) continue;
-        told = 1;
-        fprintf(w->notes,
-                "note: the model has learned %lld positions; past them its state is rebuilt from "
-                "the last half block\n",
-                (long long)positions);
     }
     return LA_OK;
 }
 
-la_status la_write_text(const la_lm *lm, const la_tokenizer *k, const la_writing *w, FILE *out) {
+la_status la_write_text(const la_lm *lm, const la_tokenizer *k, const la_writing *w, FILE *out,
+                        int64_t *rebuilt) {
     int32_t       *ids = NULL;
     int64_t        n = 0;
     la_sampler    *s = NULL;
@@ -56,7 +50,8 @@ la_status la_write_text(const la_lm *lm, const la_tokenizer *k, const la_writing
     if (status == LA_OK) {
         fputs(w->prompt, out);
         fflush(out);
-        status = write_tokens(s, k, w, lm->cfg.block_size, out);
+        status = write_tokens(s, k, w, out);
+        if (rebuilt) *rebuilt = la_sampler_rebuilt(s);
     }
     la_sampler_destroy(s);
     free(ids);

@@ -15,11 +15,18 @@ static la_status generate(const la_config *c) {
         .tokens = c->tokens,
         .sampler = {c->temperature, c->top_k, c->top_p, (uint64_t)c->seed, 0},
         .stop = la_signal_stop,
-        .notes = c->quiet ? NULL : stderr,
     };
     la_signals_install();
-    la_status s = la_write_text(lm, k, &w, stdout);
+    int64_t   rebuilt = 0;
+    la_status s = la_write_text(lm, k, &w, stdout, &rebuilt);
     if (s == LA_OK) putchar('\n');
+    fflush(stdout);
+    if (rebuilt && !c->quiet)
+        fprintf(stderr,
+                "note: the model has learned %lld positions; past them its state was rebuilt from "
+                "the last "
+                "half block (a model trained with --pos rope or none goes on without)\n",
+                (long long)stored.block_size);
     la_lm_destroy(lm);
     la_tokenizer_destroy(k);
     la_config_free(&stored);

@@ -47,6 +47,10 @@ static la_status explain(const char *name) {
     la_subject s;
     la_trial   r;
     double     worst;
+    if (!strcmp(name, "none")) {
+        printf("none: the control, a model without attention; there is nothing to check\n");
+        return LA_OK;
+    }
     LA_TRY(la_subject_find(name, &s));
     printf("%s\n  %s\n", s.name, s.formula);
     if (s.paper) printf("  %s\n", s.paper);
@@ -64,7 +68,11 @@ static la_status explain(const char *name) {
 
 static la_status check(const la_config *c, int *failed) {
     int n = c->n_names ? c->n_names : la_subject_count();
-    printf("%-16s %-6s %-12s %s\n", "name", "cases", "worst error", "");
+    for (int i = 0; i < c->n_names; i++) { /* before anything is printed */
+        la_subject s;
+        LA_TRY(la_subject_find(c->names[i], &s));
+    }
+    printf("%-16s %-6s %s\n", "name", "cases", "worst error");
     for (int i = 0; i < n; i++) {
         la_subject s;
         double     worst;
