@@ -58,7 +58,7 @@ check "--quiet: the done line only" test "$(grep -cE "${done_line}quiet/best\.h5
 run 0 train "${short[@]}" --quiet=off --log-interval=3 --out-dir=log
 check "--log-interval" test "$(grep -c '^step ' out)" = 13
 
-if command -v script >/dev/null; then
+if command -v script >/dev/null && script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
   for term in dumb xterm; do
     TERM=$term script -qec "stty cols 40; '$bin/train' ${short[*]} --quiet=off --out-dir=$term" /dev/null </dev/null |
       tr '\r' '\n' >screen
