@@ -33,4 +33,3 @@ void la_parallel(int64_t blocks, la_block_fn *fn, void *ctx) {
 }
 
 void la_threads_release(void) { omp_pause_resource_all(omp_pause_hard); }
-int  la_processors(void) { return omp_get_num_procs(); }

@@ -15,5 +15,4 @@ void la_parallel(int64_t blocks, la_block_fn *fn, void *ctx);
 int  la_threads(void);            /* threads that la_parallel may use                */
 void la_threads_set(int threads); /* for the whole process, from the main thread     */
 void la_threads_release(void);    /* ends idle workers, so that fork() is safe again */
-int  la_processors(void);         /* those this process may run on                   */
 #endif

@@ -506,7 +506,7 @@ END_TEST
 static char conf[64];
 
 static void write_conf(const void *bytes, size_t n) {
-    strcpy(conf, "/tmp/test_config_XXXXXX");
+    strcpy(conf, P_tmpdir "/test_config_XXXXXX");
     int fd = mkstemp(conf);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, bytes, n), (ssize_t)n);
