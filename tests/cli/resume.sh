@@ -122,17 +122,17 @@ for dir in bare elsewhere; do
 done
 
 # --- within an evaluation ---
-text 100000 3 >long.txt
+text 600000 3 >long.txt # an evaluation takes much longer than the sleeps below, also on a fast machine
 args=("${base[@]}" --max-iters=60 --eval-interval=30 --val-data=long.txt)
 run 0 train "${args[@]}" --out-dir=eval.ref
 for step in 0 30; do
   start "${args[@]}" --out-dir=eval$step
   if [ $step = 0 ]; then
     until [ -e eval0/metrics.jsonl ]; do sleep .02; done
-    sleep .1
+    sleep .05
   else
     await_step eval30 29
-    sleep .1
+    sleep .05
   fi
   kill -s TERM "$pid"
   wait "$pid"
