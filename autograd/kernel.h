@@ -43,8 +43,7 @@ static inline size_t la_carve(const la_part *parts, size_t n, la_real *at) {
 /* y (cols,rows) = x' for x (rows,cols) with ld reals between rows. */
 static inline void la_transpose(int64_t rows, int64_t cols, const la_real *x, int64_t ld,
                                 la_real *y) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++) y[j * rows + i] = x[i * ld + j];
+    la_vec_table()->transpose(rows, cols, x, ld, y, rows);
 }
 
 /* P (C,C) o M: sets what is right of the diagonal to 0.  It does not multiply: 0 * inf is not 0. */

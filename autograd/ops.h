@@ -10,6 +10,10 @@
 la_node *la_add(la_tape *t, la_node *a, la_node *b); /* a + b, equal shapes            */
 la_node *la_linear(la_tape *t, la_node *x, la_node *w, la_node *b); /* x (...,I), w (O,I), b (O) or
                                                                     NULL: x w' + b, (...,O)      */
+/* In one pass over the result, while it is in the cache: */
+la_node *la_linear_gelu(la_tape *t, la_node *x, la_node *w, la_node *b); /* gelu(x w' + b) */
+la_node *la_linear_add(la_tape *t, la_node *x, la_node *w, la_node *b,
+                       la_node *r); /* x w' + b + r  */
 la_node *la_embedding(la_tape *t, la_node *ids,
                       la_node *w); /* ids (...), w (V,C): w[ids], (...,C) */
 la_node *la_layernorm(la_tape *t, la_node *x, la_node *gain, la_node *bias, double eps);

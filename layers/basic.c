@@ -16,9 +16,10 @@ void la_linear_declare(la_linear_layer *l, la_params *p, const char *name, int64
     la_params_pop(p);
 }
 
-la_node *la_linear_layer_apply(const la_linear_layer *l, la_params *p, la_tape *t, la_node *x) {
-    la_node *w = la_param_node(t, p, l->w);
-    la_node *y = la_linear(t, x, w, node(t, p, l->b));
+la_node *la_linear_layer_apply(const la_linear_layer *l, la_params *p, la_tape *t, la_node *x,
+                               la_node *r) {
+    la_node *w = la_param_node(t, p, l->w), *b = node(t, p, l->b);
+    la_node *y = r ? la_linear_add(t, x, w, b, r) : la_linear(t, x, w, b);
     return w ? la_named(t, y, w->name) : y;
 }
 
@@ -43,7 +44,9 @@ void la_mlp_declare(la_mlp_layer *l, la_params *p, const char *name, int64_t dim
     la_params_pop(p);
 }
 
-la_node *la_mlp_apply(const la_mlp_layer *l, la_params *p, la_tape *t, la_node *x) {
-    la_node *h = la_gelu(t, la_linear_layer_apply(&l->c_fc, p, t, x));
-    return la_linear_layer_apply(&l->c_proj, p, t, h);
+la_node *la_mlp_apply(const la_mlp_layer *l, la_params *p, la_tape *t, la_node *x, la_node *r) {
+    la_node *w = la_param_node(t, p, l->c_fc.w);
+    la_node *h = la_linear_gelu(t, x, w, node(t, p, l->c_fc.b));
+    if (w) h = la_named(t, h, w->name);
+    return la_linear_layer_apply(&l->c_proj, p, t, h, r);
 }

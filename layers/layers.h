@@ -27,12 +27,14 @@ typedef struct la_mlp_layer {
 /* std: of the initial weights, N(0, std^2); biases start at 0, gains at 1. */
 void la_linear_declare(la_linear_layer *l, la_params *p, const char *name, int64_t in, int64_t out,
                        double std, int bias);
-la_node *la_linear_layer_apply(const la_linear_layer *l, la_params *p, la_tape *t, la_node *x);
+/* r: added to the result; NULL: nothing. */
+la_node *la_linear_layer_apply(const la_linear_layer *l, la_params *p, la_tape *t, la_node *x,
+                               la_node *r);
 void     la_norm_declare(la_norm_layer *l, la_params *p, const char *name, int64_t dim, int bias);
 la_node *la_norm_apply(const la_norm_layer *l, la_params *p, la_tape *t, la_node *x);
 void     la_mlp_declare(la_mlp_layer *l, la_params *p, const char *name, int64_t dim, double std,
                         double proj_std, int bias);
-la_node *la_mlp_apply(const la_mlp_layer *l, la_params *p, la_tape *t, la_node *x);
+la_node *la_mlp_apply(const la_mlp_layer *l, la_params *p, la_tape *t, la_node *x, la_node *r);
 
 /* --- attention.c: heads around any variant --- */
 typedef struct la_attn_layer {
@@ -50,9 +52,9 @@ typedef struct la_carry {
 void la_attn_layer_declare(la_attn_layer *l, la_params *p, const char *name, const la_attn_cfg *cfg,
                            int64_t heads, int64_t dim, la_pos pos, double std, double proj_std,
                            int bias);
-/* x (B,T,dim) -> (B,T,dim).  `past` is needed with rope, also where a text begins. */
+/* x (B,T,dim) -> (B,T,dim), r added.  `past` is needed with rope, also where a text begins. */
 la_node *la_attn_layer_apply(const la_attn_layer *l, la_params *p, la_tape *t, la_node *x,
-                             la_node *past, la_carry *carry);
+                             la_node *r, la_node *past, la_carry *carry);
 
 /* --- lm.c: the language model --- */
 typedef struct la_lm_cfg {

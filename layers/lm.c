@@ -120,8 +120,21 @@ void la_lm_state_start(const la_lm *lm, int64_t B, int64_t capacity, la_real *st
                             head_state(lm, capacity), state);
 }
 
+static int drops(const la_lm *lm, const la_tape *t) {
+    return lm->cfg.dropout > 0 && la_tape_training(t);
+}
+
 static la_node *drop(const la_lm *lm, la_tape *t, la_node *x) {
-    return lm->cfg.dropout > 0 && la_tape_training(t) ? la_dropout(t, x, lm->cfg.dropout) : x;
+    return drops(lm, t) ? la_dropout(t, x, lm->cfg.dropout) : x;
+}
+
+/* The sum with the residual stream is taken within a branch's last product, or after dropout. */
+static la_node *within(const la_lm *lm, const la_tape *t, la_node *x) {
+    return drops(lm, t) ? NULL : x;
+}
+
+static la_node *after(const la_lm *lm, la_tape *t, la_node *x, la_node *y) {
+    return drops(lm, t) ? la_add(t, x, drop(lm, t, y)) : y;
 }
 
 static la_node *embed(const la_lm *lm, la_tape *t, const la_lm_input *in) {
@@ -145,8 +158,9 @@ static la_node *attend(const la_lm *lm, la_tape *t, int64_t i, la_node *x, const
         carry.past = in->past;
     }
     la_node *y = la_norm_apply(&b->ln_1, lm->params, t, x);
-    y = la_attn_layer_apply(&b->attn, lm->params, t, y, in->past, in->state ? &carry : NULL);
-    return la_add(t, x, drop(lm, t, y));
+    y = la_attn_layer_apply(&b->attn, lm->params, t, y, within(lm, t, x), in->past,
+                            in->state ? &carry : NULL);
+    return after(lm, t, x, y);
 }
 
 la_node *la_lm_logits(const la_lm *lm, la_tape *t, const la_lm_input *in) {
@@ -155,7 +169,7 @@ la_node *la_lm_logits(const la_lm *lm, la_tape *t, const la_lm_input *in) {
         const la_block_layer *b = lm->blocks + i;
         if (lm->cfg.attn.variant->op) x = attend(lm, t, i, x, in);
         la_node *y = la_norm_apply(&b->ln_2, lm->params, t, x);
-        x = la_add(t, x, drop(lm, t, la_mlp_apply(&b->mlp, lm->params, t, y)));
+        x = after(lm, t, x, la_mlp_apply(&b->mlp, lm->params, t, y, within(lm, t, x)));
     }
     x = la_norm_apply(&lm->ln_f, lm->params, t, x);
     return la_named(t, la_linear(t, x, la_param_node(t, lm->params, lm->wte), NULL), "lm_head");

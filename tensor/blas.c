@@ -1,31 +1,35 @@
-/* blas.c -- OpenBLAS behind la_gemm_*; the only includer of cblas.h. */
-#include "tensor/blas.h"
+/* blas.c -- our kernels or OpenBLAS behind la_gemm_*; the only includer of cblas.h. */
+#include "tensor/vec.h"
 
 #include <cblas.h>
 
 enum { OPENMP_FLAVOUR = 2 }; /* openblas_get_parallel(): 0 sequential, 1 pthreads, 2 OpenMP */
 
-static void gemm(la_store how, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int64_t m, int64_t n,
-                 int64_t k, const la_real *A, int64_t lda, const la_real *B, int64_t ldb,
-                 la_real *C, int64_t ldc) {
+static void openblas(const la_gemm *g) {
     LA_CBLAS(gemm)
-    (CblasRowMajor, ta, tb, (blasint)m, (blasint)n, (blasint)k, 1, A, (blasint)lda, B, (blasint)ldb,
-     how == LA_ADD ? 1 : 0, C, (blasint)ldc);
+    (CblasRowMajor, g->form == LA_TN ? CblasTrans : CblasNoTrans,
+     g->form == LA_NT ? CblasTrans : CblasNoTrans, (blasint)g->m, (blasint)g->n, (blasint)g->k, 1,
+     g->A, (blasint)g->lda, g->B, (blasint)g->ldb, g->how & LA_ADD ? 1 : 0, g->C, (blasint)g->ldc);
 }
 
-void la_gemm_nn(la_store how, int64_t m, int64_t n, int64_t k, const la_real *A, int64_t lda,
-                const la_real *B, int64_t ldb, la_real *C, int64_t ldc) {
-    gemm(how, CblasNoTrans, CblasNoTrans, m, n, k, A, lda, B, ldb, C, ldc);
+static void gemm(const la_gemm *g) {
+    void (*own)(const la_gemm *g) = la_vec_table()->gemm;
+    (own ? own : openblas)(g);
 }
 
-void la_gemm_tn(la_store how, int64_t m, int64_t n, int64_t k, const la_real *A, int64_t lda,
+void la_gemm_nn(unsigned how, int64_t m, int64_t n, int64_t k, const la_real *A, int64_t lda,
                 const la_real *B, int64_t ldb, la_real *C, int64_t ldc) {
-    gemm(how, CblasTrans, CblasNoTrans, m, n, k, A, lda, B, ldb, C, ldc);
+    gemm(&(la_gemm){LA_NN, how, m, n, k, lda, ldb, ldc, A, B, C});
 }
 
-void la_gemm_nt(la_store how, int64_t m, int64_t n, int64_t k, const la_real *A, int64_t lda,
+void la_gemm_tn(unsigned how, int64_t m, int64_t n, int64_t k, const la_real *A, int64_t lda,
                 const la_real *B, int64_t ldb, la_real *C, int64_t ldc) {
-    gemm(how, CblasNoTrans, CblasTrans, m, n, k, A, lda, B, ldb, C, ldc);
+    gemm(&(la_gemm){LA_TN, how, m, n, k, lda, ldb, ldc, A, B, C});
+}
+
+void la_gemm_nt(unsigned how, int64_t m, int64_t n, int64_t k, const la_real *A, int64_t lda,
+                const la_real *B, int64_t ldb, la_real *C, int64_t ldc) {
+    gemm(&(la_gemm){LA_NT, how, m, n, k, lda, ldb, ldc, A, B, C});
 }
 
 const char *la_blas_warning(void) {

@@ -9,9 +9,10 @@
 typedef const char *la_name_fn(int i);
 
 int         la_name_index(const char *name, la_name_fn *at); /* -1: not in the table              */
-const char *la_name_nearest(const char *name,
-                            la_name_fn *at); /* one that begins with it, else fewest edits; NULL for an empty table */
+const char *la_name_nearest(
+    const char *name,
+    la_name_fn *at); /* one that begins with it, else fewest edits; NULL for an empty table */
 /* Always LA_NAME; the message offers the nearest name and lists all:
  *     unknown attention variant "elu": did you mean elu1? (known: softmax, elu1, ...) */
-la_status   la_name_unknown(const char *what, const char *name, la_name_fn *at);
+la_status la_name_unknown(const char *what, const char *name, la_name_fn *at);
 #endif

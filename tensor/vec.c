@@ -25,12 +25,17 @@ static const la_vec *const *choose(void) {
 
 const la_vec *const *la_vec_tables(void) { return choose(); }
 
+static _Atomic(const la_vec *) chosen;
+
+void la_vec_use(const la_vec *table) {
+    atomic_store_explicit(&chosen, table, memory_order_relaxed);
+}
+
 const la_vec *la_vec_table(void) {
-    static _Atomic(const la_vec *) chosen;
-    const la_vec                  *widest = atomic_load_explicit(&chosen, memory_order_relaxed);
-    if (widest) return widest;
+    const la_vec *table = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (table) return table;
     const la_vec *const *t = choose();
     while (t[1]) t++;
-    atomic_store_explicit(&chosen, *t, memory_order_relaxed);
+    la_vec_use(*t);
     return *t;
 }

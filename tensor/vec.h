@@ -7,10 +7,22 @@
 #define LA_VEC_H
 #include <stdint.h>
 
-#include "tensor/real.h"
+#include "tensor/blas.h"
+
+typedef enum la_form { LA_NN, LA_TN, LA_NT } la_form;
+typedef struct la_gemm { /* a product of tensor/blas.h */
+    la_form        form;
+    unsigned       how;
+    int64_t        m, n, k, lda, ldb, ldc;
+    const la_real *A, *B;
+    la_real       *C;
+} la_gemm;
 
 typedef struct la_vec {
-    const char *name; /* "baseline", "avx2", "avx512" */
+    const char *name;               /* "baseline", "avx2", "avx512"                            */
+    void (*gemm)(const la_gemm *g); /* NULL: left to OpenBLAS                                  */
+    void (*transpose)(int64_t rows, int64_t cols, const la_real *x, int64_t ldx, la_real *y,
+                      int64_t ldy); /* y (cols,rows) = x' for x (rows,cols)                    */
     la_real (*dot)(int64_t n, const la_real *a, const la_real *b);    /* sum_i a_i b_i          */
     void (*axpy)(int64_t n, la_real k, const la_real *x, la_real *y); /* y_i += k x_i           */
     la_real (*max)(int64_t n, const la_real *x);                      /* n > 0                  */
@@ -21,10 +33,15 @@ typedef struct la_vec {
     /* x Phi(x), Phi the normal distribution function; and gx_i += gy_i (Phi(x_i) + x_i phi(x_i)) */
     void (*gelu)(int64_t n, const la_real *x, la_real *y);
     void (*gelu_backward)(int64_t n, const la_real *x, const la_real *gy, la_real *gx);
+    /* the same function and, beside it, its derivative; y may be x */
+    void (*gelu_slope)(int64_t n, const la_real *x, la_real *y, la_real *slope);
+    void (*mul)(int64_t n, const la_real *x, la_real *y); /* y_i *= x_i */
 } la_vec;
 
 const la_vec        *la_vec_table(void);
 /* All tables built into this library that the processor can run, the plainest first, then
  * NULL: so that tests cover each. */
 const la_vec *const *la_vec_tables(void);
+/* Another of them from now on, for tests that cover each; NULL: the widest again. */
+void                 la_vec_use(const la_vec *table);
 #endif

@@ -14,13 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#ifndef LA_ISA
-#define LA_ISA baseline
-#endif
-#define NAME_(a, b) a##b
-#define NAME(a, b) NAME_(a, b)
-#define TEXT_(a) #a
-#define TEXT(a) TEXT_(a)
+#include "tensor/vec_isa.h"
 
 #if LA_REAL_BITS == 32
 static inline float power_of_2(uint32_t n) { /* 2^n, -126 <= (int)n <= 127 */
@@ -124,8 +118,24 @@ static void vec_gelu_backward(int64_t n, const la_real *x, const la_real *gy, la
     }
 }
 
-const la_vec NAME(la_vec_, LA_ISA) = {
-    .name = TEXT(LA_ISA),
+static void vec_gelu_slope(int64_t n, const la_real *x, la_real *y, la_real *slope) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        la_real a = x[i], Phi = R(0.5) * (1 + erf1(a * sqrt_half));
+        slope[i] = Phi + a * inv_sqrt_2pi * exp1(R(-0.5) * a * a);
+        y[i] = a * Phi;
+    }
+}
+
+static void vec_mul(int64_t n, const la_real *x, la_real *y) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] *= x[i];
+}
+
+const la_vec LA_ISA_NAME(la_vec_) = {
+    .name = LA_ISA_TEXT,
+    .gemm = LA_VEC_BYTES > 16 ? LA_ISA_NAME(la_gemm_) : NULL,
+    .transpose = LA_ISA_NAME(la_transpose_),
     .dot = vec_dot,
     .axpy = vec_axpy,
     .max = vec_max,
@@ -133,4 +143,6 @@ const la_vec NAME(la_vec_, LA_ISA) = {
     .exp_minus_sum = vec_exp_minus_sum,
     .gelu = vec_gelu,
     .gelu_backward = vec_gelu_backward,
+    .gelu_slope = vec_gelu_slope,
+    .mul = vec_mul,
 };

@@ -428,56 +428,57 @@ END_TEST
 
 /* --- matrix products, inside a block as the ops call them --- */
 
-typedef struct product {
-    int            kind; /* 0: nn, 1: tn, 2: nt */
-    la_store       how;
-    int64_t        m, n, k, lda, ldb, ldc;
-    const la_real *A, *B;
-    la_real       *C;
-} product;
-
 static void multiply(void *ctx, int64_t block, int thread) {
-    product *p = ctx;
+    la_gemm *p = ctx;
     (void)block, (void)thread;
-    (p->kind == 0 ? la_gemm_nn
-     : p->kind == 1
+    (p->form == LA_NN ? la_gemm_nn
+     : p->form == LA_TN
          ? la_gemm_tn
          : la_gemm_nt)(p->how, p->m, p->n, p->k, p->A, p->lda, p->B, p->ldb, p->C, p->ldc);
 }
 
-static double by_hand(const product *p, int64_t i, int64_t j) {
+static double by_hand(const la_gemm *p, int64_t i, int64_t j) {
     double s = 0;
     for (int64_t l = 0; l < p->k; l++)
-        s += (double)(p->kind == 1 ? p->A[l * p->lda + i] : p->A[i * p->lda + l]) *
-             (double)(p->kind == 2 ? p->B[j * p->ldb + l] : p->B[l * p->ldb + j]);
+        s += (double)(p->form == LA_TN ? p->A[l * p->lda + i] : p->A[i * p->lda + l]) *
+             (double)(p->form == LA_NT ? p->B[j * p->ldb + l] : p->B[l * p->ldb + j]);
     return s;
 }
 
-static void check_product(int kind, la_store how, int64_t m, int64_t n, int64_t k) {
-    static const char *const kinds[] = {"nn", "tn", "nt"};
+static void clear_triangle(const la_gemm *p, la_real *A) {
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t l = 0; l < p->k; l++)
+            if ((p->how & LA_A_LOWER && l > i) || (p->how & LA_A_UPPER && l < i))
+                A[p->form == LA_TN ? l * p->lda + i : i * p->lda + l] = 0;
+}
+
+static void check_product(la_form form, unsigned how, int64_t m, int64_t n, int64_t k) {
+    static const char *const forms[] = {"nn", "tn", "nt"};
     enum { EXTRA = 3 };
-    product p = {
-        kind,      how,  m,    n,   k, (kind == 1 ? m : k) + EXTRA, (kind == 2 ? k : n) + EXTRA,
-        n + EXTRA, NULL, NULL, NULL};
-    int64_t  la = (kind == 1 ? k : m) * p.lda, lb = (kind == 2 ? n : k) * p.ldb, lc = m * p.ldc;
+    la_gemm  p = {.form = form, .how = how, .m = m, .n = n, .k = k, .ldc = n + EXTRA};
+    int64_t  la = (form == LA_TN ? k : m) * (p.lda = (form == LA_TN ? m : k) + EXTRA);
+    int64_t  lb = (form == LA_NT ? n : k) * (p.ldb = (form == LA_NT ? k : n) + EXTRA);
+    int64_t  lc = m * p.ldc;
     la_real *A = reals(la), *B = reals(lb), *before = reals(lc);
     fill_uniform(la, 1, 5, A);
     fill_uniform(lb, 1, 6, B);
     fill_uniform(lc, 1, 7, before);
-    for (int64_t i = 0; i < m && how == LA_SET; i++)
+    for (int64_t i = 0; i < m && !(how & LA_ADD); i++)
         for (int64_t j = 0; j < n; j++)
             before[i * p.ldc + j] = R(NAN); /* what was there must not matter */
+    clear_triangle(&p, A);
     p.A = A, p.B = B, p.C = copy_of(lc, before);
     la_parallel(1, multiply, &p);
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < p.ldc; j++) {
             la_real c = p.C[i * p.ldc + j], was = before[i * p.ldc + j];
-            double  want =
-                j >= n ? (double)was : by_hand(&p, i, j) + (how == LA_ADD ? (double)was : 0);
+            if (how & LA_C_LOWER && j > i && j < n) continue; /* undefined */
+            double want =
+                j >= n ? (double)was : by_hand(&p, i, j) + (how & LA_ADD ? (double)was : 0);
             double allowed = j >= n ? 0 : LA_REAL_EPSILON * (2 + (double)k);
             if (!(fabs((double)c - want) <= allowed))
-                ck_abort_msg("%s %s, %lld x %lld x %lld, at %lld,%lld: %.9g, not %.9g", kinds[kind],
-                             how == LA_ADD ? "add" : "set", (long long)m, (long long)n,
+                ck_abort_msg("%s %s, how %u, %lld x %lld x %lld, at %lld,%lld: %.9g, not %.9g",
+                             la_vec_table()->name, forms[form], how, (long long)m, (long long)n,
                              (long long)k, (long long)i, (long long)j, (double)c, want);
         }
     free(A), free(B), free(before), free(p.C);
@@ -486,11 +487,51 @@ static void check_product(int kind, la_store how, int64_t m, int64_t n, int64_t 
 START_TEST(products_are_those_of_three_loops) {
     static const int64_t sizes[] = {1, 2, 3, 7, 16, 33, 65};
     enum { N = sizeof sizes / sizeof *sizes };
+    la_form form = (la_form)(_i % 3);
+    la_vec_use(table(_i / 3));
     for (int i = 0; i < N * N * N; i++)
-        for (int how = 0; how < 2; how++)
-            check_product(_i, how ? LA_ADD : LA_SET, sizes[i / N / N], sizes[i / N % N],
-                          sizes[i % N]);
-    check_product(_i, LA_ADD, 131, 257, 190);
+        for (unsigned how = 0; how < 16; how++)
+            if (!(how & LA_A_LOWER && how & LA_A_UPPER))
+                check_product(form, how, sizes[i / N / N], sizes[i / N % N], sizes[i % N]);
+    check_product(form, LA_ADD, 131, 257, 190);
+    check_product(form, LA_SET, 250, 40, 1030);
+    check_product(form, LA_SET | LA_A_LOWER, 530, 20, 530); /* triangles over several pieces of k */
+    check_product(form, LA_ADD | LA_A_UPPER, 530, 20, 530);
+    check_product(form, LA_SET | LA_C_LOWER, 260, 260, 5);
+    la_vec_use(NULL);
+}
+END_TEST
+
+START_TEST(bits_of_a_row_do_not_depend_on_the_rows_beside_it) {
+    enum { M = 300, N = 70, K = 77 };
+    la_real *A = reals(M * K), *B = reals(K * N), *all = reals(M * N), *one = reals(M * N);
+    fill_uniform(M * K, 1, 5, A);
+    fill_uniform(K * N, 1, 6, B);
+    if (table(_i)->gemm) {
+        la_vec_use(table(_i));
+        la_gemm_nn(LA_SET, M, N, K, A, K, B, N, all, N);
+        for (int64_t i = 0, rows = 1; i < M; i += rows, rows = rows % 29 + 1) {
+            if (rows > M - i) rows = M - i;
+            la_gemm_nn(LA_SET, rows, N, K, A + i * K, K, B, N, one + i * N, N);
+        }
+        ck_assert_int_eq(differ(M * N, all, one), -1);
+        la_vec_use(NULL);
+    }
+    free(A), free(B), free(all), free(one);
+}
+END_TEST
+
+START_TEST(transposing_is_exact_at_every_size) {
+    la_real x[40 * 43], y[40 * 45];
+    fill_uniform(40 * 43, 1, 8, x);
+    for (int rows = 1; rows <= 37; rows += 3)
+        for (int cols = 1; cols <= 37; cols += 2) {
+            for (int i = 0; i < 40 * 45; i++) y[i] = 9;
+            table(_i)->transpose(rows, cols, x, 43, y, 45);
+            for (int j = 0; j < 40; j++)
+                for (int i = 0; i < 45; i++)
+                    ck_assert(y[j * 45 + i] == (i < rows && j < cols ? x[i * 43 + j] : 9));
+        }
 }
 END_TEST
 
@@ -564,7 +605,9 @@ int main(void) {
     tcase_add_loop_test(c, dot_axpy_and_max_are_right_at_every_length, 0, tables);
     tcase_add_loop_test(c, max_finds_the_largest_wherever_it_is, 0, tables);
     c = add_case(s, "products and blocks");
-    tcase_add_loop_test(c, products_are_those_of_three_loops, 0, 3);
+    tcase_add_loop_test(c, products_are_those_of_three_loops, 0, 3 * tables);
+    tcase_add_loop_test(c, bits_of_a_row_do_not_depend_on_the_rows_beside_it, 0, tables);
+    tcase_add_loop_test(c, transposing_is_exact_at_every_size, 0, tables);
     tcase_add_test(c, parallel_does_each_block_once);
     return run_suite(s);
 }

@@ -1,118 +1,197 @@
-/* linear: an affine map of the last dimension, with PyTorch's layout of the weight.
+/* linear: an affine map of the last dimension, with PyTorch's layout of the weight, and what may
+ * follow it at once: GELU, or the sum with another tensor.
  *
- *   x (...,I) as N rows   w (O,I)   b (O), optional   y (...,O)
+ *   x (...,I) as N rows   w (O,I)   b (O), optional   r (...,O), optional   y (...,O)
  *
- *   y_n = w x_n + b
+ *   h_n = w x_n + b          y_n = f(h_n) + r_n,      f(h) = h or gelu(h)
  *
- * Backward.  y_no = sum_i w_oi x_ni + b_o is linear in each factor:
- *   dx_ni = sum_o dy_no w_oi        dX = dY W        rows of X are independent
- *   dw_oi = sum_n dy_no x_ni        dW = dY' X       rows of W (outputs o) are independent
- *   db_o  = sum_n dy_no
+ * Backward.  dh_n = dy_n o f'(h_n), and h_no = sum_i w_oi x_ni + b_o is linear in each factor:
+ *   dx_ni = sum_o dh_no w_oi        dX = dH W        rows of X are independent
+ *   dw_oi = sum_n dh_no x_ni        dW = dH' X       elements of W are independent
+ *   db_o  = sum_n dh_no             dr = dy
  *
- * Blocks: forward cuts Y into tiles; backward cuts dX into rows and dW, db into rows, and
- * does both kinds in one phase.  Each element is summed by one block, in one order. */
+ * Saved, with GELU: f'(h), which then becomes dh in place; h itself is not kept.
+ *
+ * Blocks: forward cuts Y into tiles and finishes each while it is in the cache.  Backward: dh (and
+ * dr) by rows; then tiles of dX and of dW side by side.  Each element is summed by one block, in
+ * one order. */
 #include "autograd/kernel.h"
 #include "autograd/ops.h"
 #include "tensor/blas.h"
 
-enum { ROWS = 192, FEW_ROWS = 64, COLUMNS = 128, WEIGHT_ROWS = 64 };
+enum { ROWS = 384, COLUMNS = 64, GRAD_ROWS = 192, GRAD_TILE = 128 };
+
+typedef struct attr {
+    int bias, residual, gelu; /* which inputs there are after x and w, in this order; and f */
+} attr;
 
 typedef struct dims {
-    int64_t N, I, O;
+    int64_t        N, I, O;
+    const la_node *x, *w, *b, *r; /* b, r: NULL without */
+    int            gelu;
 } dims;
 
 static dims get(const la_node *n) {
-    return (dims){la_rows(n->in[0]->shape), n->in[1]->shape.d[1], n->in[1]->shape.d[0]};
+    const attr *a = n->attr;
+    return (dims){la_rows(n->in[0]->shape),
+                  n->in[1]->shape.d[1],
+                  n->in[1]->shape.d[0],
+                  n->in[0],
+                  n->in[1],
+                  a->bias ? n->in[2] : NULL,
+                  a->residual ? n->in[2 + a->bias] : NULL,
+                  a->gelu};
 }
 
-/* Tiles of Y: whole rows; with few rows (decoding) columns are cut instead. */
-static int64_t tile_columns(dims s) { return s.N > FEW_ROWS ? s.O : COLUMNS; }
-static int64_t row_tiles(dims s) { return la_ceil_div(s.N, ROWS); }
-/* dW in nearly equal strips of about WEIGHT_ROWS rows. */
-static int64_t strip(dims s) {
-    int64_t count = (s.O + WEIGHT_ROWS / 2) / WEIGHT_ROWS;
-    return la_ceil_div(s.O, count ? count : 1);
+/* A matrix cut into nearly equal tiles of about rows x cols. */
+typedef struct grid {
+    int64_t rows, cols, tile_rows, tile_cols, down, across;
+} grid;
+
+static grid cut(int64_t rows, int64_t cols, int64_t tile_rows, int64_t tile_cols) {
+    grid g = {rows, cols, tile_rows, tile_cols, 0, 0};
+    g.down = la_ceil_div(rows, tile_rows);
+    g.across = la_ceil_div(cols, tile_cols);
+    g.tile_rows = la_ceil_div(rows, g.down);
+    g.tile_cols = la_ceil_div(la_ceil_div(cols, g.across), 16) * 16;
+    g.across = la_ceil_div(cols, g.tile_cols);
+    return g;
 }
+
+static int64_t  tiles(grid g) { return g.down * g.across; }
+static la_range tile_rows(grid g, int64_t block) {
+    return la_cut(g.rows, g.tile_rows, block % g.down);
+}
+static la_range tile_cols(grid g, int64_t block) {
+    return la_cut(g.cols, g.tile_cols, block / g.down);
+}
+
+static grid y_grid(dims s) { return cut(s.N, s.O, ROWS, COLUMNS); }
+static grid dx_grid(dims s) { return cut(s.N, s.I, GRAD_ROWS, s.I); }
+static grid dw_grid(dims s) { return cut(s.O, s.I, GRAD_TILE, GRAD_TILE); }
 
 static la_status infer(const la_node *n, la_plan *p) {
-    char     text[LA_SHAPE_TEXT];
-    la_shape x = n->in[0]->shape, w = n->in[1]->shape;
+    char        text[LA_SHAPE_TEXT];
+    const attr *a = n->attr;
+    la_shape    x = n->in[0]->shape, w = n->in[1]->shape;
     if (w.n != 2 || x.n < 1)
         return la_fail(LA_SHAPE, "linear: the weight %s must be (outputs,inputs), and is %s",
                        n->in[1]->name, la_shape_text(w, text));
     if (la_last(x) != w.d[1])
         return la_fail(LA_SHAPE, "linear: x has %lld columns, and the weight %s is %lld by %lld",
                        (long long)la_last(x), n->in[1]->name, (long long)w.d[0], (long long)w.d[1]);
-    if (n->n_in == 3 && !la_shape_eq(n->in[2]->shape, la_shape1(w.d[0])))
+    if (a->bias && !la_shape_eq(n->in[2]->shape, la_shape1(w.d[0])))
         return la_fail(LA_SHAPE, "linear: the bias %s must be (%lld), and is %s", n->in[2]->name,
                        (long long)w.d[0], la_shape_text(n->in[2]->shape, text));
     dims s = get(n);
     p->n_out = 1;
     p->out[0] = x;
     p->out[0].d[x.n - 1] = s.O;
-    p->forward_blocks[0] = row_tiles(s) * la_ceil_div(s.O, tile_columns(s));
-    p->backward_blocks[0] = row_tiles(s) + la_ceil_div(s.O, strip(s));
+    if (s.r && !la_shape_eq(s.r->shape, p->out[0])) {
+        char want[LA_SHAPE_TEXT];
+        return la_fail(LA_SHAPE, "linear: what is added, %s, must be %s, and is %s", s.r->name,
+                       la_shape_text(p->out[0], want), la_shape_text(s.r->shape, text));
+    }
+    p->n_saved = s.gelu ? (size_t)(s.N * s.O) : 0;
+    p->forward_blocks[0] = tiles(y_grid(s));
+    int first = 0;
+    if (s.gelu || s.r) p->backward_blocks[first++] = la_ceil_div(s.N, ROWS);
+    p->backward_blocks[first] = tiles(dx_grid(s)) + tiles(dw_grid(s));
     return LA_OK;
 }
 
 static void forward(const la_node *n, const la_run *run) {
-    dims           s = get(n);
-    int64_t        tiles = row_tiles(s);
-    la_range       r = la_cut(s.N, ROWS, run->block % tiles);
-    la_range       c = la_cut(s.O, tile_columns(s), run->block / tiles);
-    const la_real *w = n->in[1]->x + c.from * s.I;
-    la_real       *y = n->x + r.from * s.O + c.from;
-    la_gemm_nt(LA_SET, r.to - r.from, c.to - c.from, s.I, n->in[0]->x + r.from * s.I, s.I, w, s.I,
-               y, s.O);
-    if (n->n_in < 3) return;
-    const la_real *b = n->in[2]->x + c.from;
-    for (int64_t i = 0; i < r.to - r.from; i++, y += s.O)
-        for (int64_t o = 0; o < c.to - c.from; o++) y[o] += b[o];
+    const la_vec *vec = la_vec_table();
+    dims          s = get(n);
+    la_range      rows = tile_rows(y_grid(s), run->block), c = tile_cols(y_grid(s), run->block);
+    int64_t       width = c.to - c.from, first = rows.from * s.O + c.from;
+    la_gemm_nt(LA_SET, rows.to - rows.from, width, s.I, s.x->x + rows.from * s.I, s.I,
+               s.w->x + c.from * s.I, s.I, n->x + first, s.O);
+    for (int64_t i = 0; i < rows.to - rows.from; i++) {
+        int64_t  at = first + i * s.O;
+        la_real *y = n->x + at;
+        if (s.b) vec->axpy(width, 1, s.b->x + c.from, y);
+        if (s.gelu && n->saved)
+            vec->gelu_slope(width, y, y, n->saved + at);
+        else if (s.gelu)
+            vec->gelu(width, y, y);
+        if (s.r) vec->axpy(width, 1, s.r->x + at, y);
+    }
+}
+
+/* dh (in saved) and dr of some rows. */
+static void rows_backward(const la_node *n, dims s, la_range rows) {
+    int64_t first = rows.from * s.O, len = (rows.to - rows.from) * s.O;
+    if (s.gelu) la_vec_table()->mul(len, n->g + first, n->saved + first);
+    if (s.r && s.r->g) la_vec_table()->axpy(len, 1, n->g + first, s.r->g + first);
 }
 
 static void backward(const la_node *n, const la_run *run) {
     dims           s = get(n);
-    int64_t        tiles = row_tiles(s);
-    const la_real *x = n->in[0]->x, *w = n->in[1]->x, *dy = n->g;
-    la_real       *dx = n->in[0]->g, *dw = n->in[1]->g, *db = n->n_in == 3 ? n->in[2]->g : NULL;
-    if (run->block < tiles) {
-        la_range r = la_cut(s.N, ROWS, run->block);
-        if (dx)
-            la_gemm_nn(LA_ADD, r.to - r.from, s.I, s.O, dy + r.from * s.O, s.O, w, s.I,
-                       dx + r.from * s.I, s.I);
+    const la_real *dh = s.gelu ? n->saved : n->g;
+    la_real       *dx = s.x->g, *dw = s.w->g, *db = s.b ? s.b->g : NULL;
+    if ((s.gelu || s.r) && run->phase == 0) {
+        rows_backward(n, s, la_cut(s.N, ROWS, run->block));
         return;
     }
-    la_range c = la_cut(s.O, strip(s), run->block - tiles);
+    grid    g = dx_grid(s);
+    int64_t block = run->block;
+    if (block < tiles(g)) {
+        la_range r = tile_rows(g, block), c = tile_cols(g, block);
+        if (dx)
+            la_gemm_nn(LA_ADD, r.to - r.from, c.to - c.from, s.O, dh + r.from * s.O, s.O,
+                       s.w->x + c.from, s.I, dx + r.from * s.I + c.from, s.I);
+        return;
+    }
+    block -= tiles(g);
+    g = dw_grid(s);
+    la_range o = tile_rows(g, block), i = tile_cols(g, block);
     if (dw)
-        la_gemm_tn(LA_ADD, c.to - c.from, s.I, s.N, dy + c.from, s.O, x, s.I, dw + c.from * s.I,
-                   s.I);
-    for (int64_t i = 0; db && i < s.N; i++)
-        for (int64_t o = c.from; o < c.to; o++) db[o] += dy[i * s.O + o];
+        la_gemm_tn(LA_ADD, o.to - o.from, i.to - i.from, s.N, dh + o.from, s.O, s.x->x + i.from,
+                   s.I, dw + o.from * s.I + i.from, s.I);
+    for (int64_t r = 0; db && i.from == 0 && r < s.N; r++)
+        la_vec_table()->axpy(o.to - o.from, 1, dh + r * s.O + o.from, db + o.from);
 }
 
 static void reference(const la_node *n) {
     dims s = get(n);
     for (int64_t i = 0; i < s.N; i++)
         for (int64_t o = 0; o < s.O; o++) {
-            la_real y = n->n_in == 3 ? n->in[2]->x[o] : 0;
+            double h = s.b ? (double)s.b->x[o] : 0;
             for (int64_t k = 0; k < s.I; k++)
-                y += n->in[0]->x[i * s.I + k] * n->in[1]->x[o * s.I + k];
-            n->x[i * s.O + o] = y;
+                h += (double)s.x->x[i * s.I + k] * (double)s.w->x[o * s.I + k];
+            if (s.gelu) h *= 0.5 * (1 + erf(h * sqrt(0.5)));
+            n->x[i * s.O + o] = R(h + (s.r ? (double)s.r->x[i * s.O + o] : 0));
         }
 }
 
+static const attr    plain = {0}, with_bias = {.bias = 1}, with_gelu = {.gelu = 1};
+static const attr    with_residual = {.residual = 1};
+static const attr    with_all = {.bias = 1, .residual = 1, .gelu = 1};
 static const la_case cases[] = {
-    {.name = "(2,3,5) by (4,5) with bias", .in = {{3, {2, 3, 5}}, {2, {4, 5}}, {1, {4}}}},
-    {.name = "(7,3) by (2,3)", .in = {{2, {7, 3}}, {2, {2, 3}}}},
-    {.name = "one row, outputs in two tiles", .in = {{2, {1, 5}}, {2, {131, 5}}, {1, {131}}}},
-    {.name = "rows in two tiles", .in = {{2, {195, 3}}, {2, {99, 3}}, {1, {99}}}},
+    {.name = "(2,3,5) by (4,5) with bias",
+     .in = {{3, {2, 3, 5}}, {2, {4, 5}}, {1, {4}}},
+     .attr = &with_bias},
+    {.name = "(7,3) by (2,3)", .in = {{2, {7, 3}}, {2, {2, 3}}}, .attr = &plain},
+    {.name = "one row, outputs in two tiles",
+     .in = {{2, {1, 5}}, {2, {131, 5}}, {1, {131}}},
+     .attr = &with_bias},
+    {.name = "rows in two tiles",
+     .in = {{2, {195, 3}}, {2, {99, 3}}, {1, {99}}},
+     .attr = &with_bias},
+    {.name = "gelu", .in = {{2, {5, 3}}, {2, {7, 3}}}, .attr = &with_gelu, .lo = -2, .hi = 2},
+    {.name = "a sum", .in = {{2, {5, 3}}, {2, {7, 3}}, {2, {5, 7}}}, .attr = &with_residual},
+    {.name = "bias, gelu and a sum, in tiles",
+     .in = {{2, {389, 2}}, {2, {66, 2}}, {1, {66}}, {2, {389, 66}}},
+     .attr = &with_all},
     {0},
 };
 
 const la_op la_op_linear = {
     .name = "linear",
-    .formula = "y = x w' + b",
+    .formula = "y = f(x w' + b) + r, f the identity or gelu",
     .file = "autograd/ops/linear.c",
+    .attr_size = sizeof(attr),
     .reads = LA_READS_IN(0) | LA_READS_IN(1),
     .cases = cases,
     .infer = infer,
@@ -121,6 +200,21 @@ const la_op la_op_linear = {
     .reference = reference,
 };
 
+static la_node *record(la_tape *t, la_node *x, la_node *w, la_node *b, la_node *r, int gelu) {
+    attr     a = {.bias = b != NULL, .residual = r != NULL, .gelu = gelu};
+    la_node *in[] = {x, w, b ? b : r, r};
+    return la_apply(t, &la_op_linear, 2 + a.bias + a.residual, in, &a);
+}
+
 la_node *la_linear(la_tape *t, la_node *x, la_node *w, la_node *b) {
-    return la_apply(t, &la_op_linear, b ? 3 : 2, (la_node *[]){x, w, b}, NULL);
+    return record(t, x, w, b, NULL, 0);
+}
+
+la_node *la_linear_gelu(la_tape *t, la_node *x, la_node *w, la_node *b) {
+    return record(t, x, w, b, NULL, 1);
+}
+
+la_node *la_linear_add(la_tape *t, la_node *x, la_node *w, la_node *b, la_node *r) {
+    if (!r) return NULL; /* its recording failed */
+    return record(t, x, w, b, r, 0);
 }
