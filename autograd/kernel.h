@@ -17,6 +17,7 @@ typedef struct la_range {
 
 static inline int64_t la_ceil_div(int64_t n, int64_t size) { return (n + size - 1) / size; }
 static inline int64_t la_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t la_max(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Block number i of [0,n) cut into pieces of `size`, the last one shorter. */
 static inline la_range la_cut(int64_t n, int64_t size, int64_t i) {
@@ -48,8 +49,7 @@ static inline void la_transpose(int64_t rows, int64_t cols, const la_real *x, in
 
 /* P (C,C) o M: sets what is right of the diagonal to 0.  It does not multiply: 0 * inf is not 0. */
 static inline void la_keep_lower(int64_t C, la_real *P) {
-    for (int64_t i = 0; i < C; i++)
-        for (int64_t j = i + 1; j < C; j++) P[i * C + j] = 0;
+    for (int64_t i = 0; i < C; i++) memset(P + i * C + i + 1, 0, (size_t)(C - 1 - i) * sizeof *P);
 }
 
 /* Where head h of token t in batch row b begins, in x or g of a node (B,T,H,D). */

@@ -40,8 +40,9 @@ struct la_tape {
     la_node    *loss;
     int         sealed, forwarded;
     void       *memory; /* every buffer, and the scratch of each thread */
-    la_real    *scratch;
+    la_real    *scratch, *shared;
     size_t      scratch_each; /* reals for each thread */
+    size_t      n_shared;     /* reals                 */
     int         threads;
     uint64_t    step;
     size_t      bytes, unshared;

@@ -119,32 +119,44 @@ static void ragged_strip(strip s, int64_t columns, int transposed) {
     }
 }
 
-typedef la_real quad __attribute__((vector_size(4 * sizeof(la_real))));
-typedef la_real quad_at
-    __attribute__((vector_size(4 * sizeof(la_real)), aligned(sizeof(la_real)), may_alias));
+typedef la_real oct __attribute__((vector_size(8 * sizeof(la_real))));
+typedef la_real oct_at
+    __attribute__((vector_size(8 * sizeof(la_real)), aligned(sizeof(la_real)), may_alias));
+
+/* 8 rows and columns: pairs, then quarters, then halves change places. */
+LA_INLINE void transpose8(const la_real *x, int64_t ldx, la_real *y, int64_t ldy) {
+    oct a[8], b[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) a[i] = *(const oct_at *)(x + i * ldx);
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+        b[i] = __builtin_shufflevector(a[i], a[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        b[i + 1] = __builtin_shufflevector(a[i], a[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        int k = i / 2 * 4 + i % 2;
+        a[k] = __builtin_shufflevector(b[k], b[k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        a[k + 2] = __builtin_shufflevector(b[k], b[k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        *(oct_at *)(y + i * ldy) =
+            __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        *(oct_at *)(y + (i + 4) * ldy) =
+            __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
 
 /* y (cols,rows), ldy between rows, = x' for x (rows,cols). */
 static void transpose(int64_t rows, int64_t cols, const la_real *x, int64_t ldx, la_real *y,
                       int64_t ldy) {
     int64_t i = 0;
-    for (; i + 4 <= rows; i += 4) {
-        const la_real *a = x + i * ldx;
-        la_real       *b = y + i;
-        int64_t        j = 0;
-        for (; j + 4 <= cols; j += 4) {
-            quad r0 = *(const quad_at *)(a + j), r1 = *(const quad_at *)(a + ldx + j);
-            quad r2 = *(const quad_at *)(a + 2 * ldx + j), r3 = *(const quad_at *)(a + 3 * ldx + j);
-            quad s0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
-            quad s1 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
-            quad s2 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
-            quad s3 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
-            *(quad_at *)(b + j * ldy) = __builtin_shufflevector(s0, s2, 0, 1, 4, 5);
-            *(quad_at *)(b + (j + 1) * ldy) = __builtin_shufflevector(s0, s2, 2, 3, 6, 7);
-            *(quad_at *)(b + (j + 2) * ldy) = __builtin_shufflevector(s1, s3, 0, 1, 4, 5);
-            *(quad_at *)(b + (j + 3) * ldy) = __builtin_shufflevector(s1, s3, 2, 3, 6, 7);
-        }
+    for (; i + 8 <= rows; i += 8) {
+        int64_t j = 0;
+        for (; j + 8 <= cols; j += 8) transpose8(x + i * ldx + j, ldx, y + j * ldy + i, ldy);
         for (; j < cols; j++)
-            for (int64_t q = 0; q < 4; q++) b[j * ldy + q] = a[q * ldx + j];
+            for (int64_t q = i; q < i + 8; q++) y[j * ldy + q] = x[q * ldx + j];
     }
     for (; i < rows; i++)
         for (int64_t j = 0; j < cols; j++) y[j * ldy + i] = x[i * ldx + j];

@@ -23,9 +23,11 @@ typedef struct la_vec {
     void (*gemm)(const la_gemm *g); /* NULL: left to OpenBLAS                                  */
     void (*transpose)(int64_t rows, int64_t cols, const la_real *x, int64_t ldx, la_real *y,
                       int64_t ldy); /* y (cols,rows) = x' for x (rows,cols)                    */
-    la_real (*dot)(int64_t n, const la_real *a, const la_real *b);    /* sum_i a_i b_i          */
-    void (*axpy)(int64_t n, la_real k, const la_real *x, la_real *y); /* y_i += k x_i           */
-    la_real (*max)(int64_t n, const la_real *x);                      /* n > 0                  */
+    la_real (*dot)(int64_t n, const la_real *a, const la_real *b); /* sum_i a_i b_i          */
+    la_real (*sum)(int64_t n, const la_real *x);
+    void (*scale)(int64_t n, la_real k, const la_real *x, la_real *y); /* y_i = k x_i           */
+    void (*axpy)(int64_t n, la_real k, const la_real *x, la_real *y);  /* y_i += k x_i           */
+    la_real (*max)(int64_t n, const la_real *x);                       /* n > 0                  */
     void (*exp_minus)(int64_t n, la_real shift, const la_real *x,
                       la_real *y); /* y_i = exp(x_i - shift); y may be x */
     la_real (*exp_minus_sum)(int64_t n, la_real shift, const la_real *x,
@@ -35,6 +37,10 @@ typedef struct la_vec {
     void (*gelu_backward)(int64_t n, const la_real *x, const la_real *gy, la_real *gx);
     /* the same function and, beside it, its derivative; y may be x */
     void (*gelu_slope)(int64_t n, const la_real *x, la_real *y, la_real *slope);
+    /* y (rows,n) = elu(x) + 1; and dx += dy times its derivative */
+    void (*elu1)(int64_t rows, int64_t n, const la_real *x, int64_t ldx, la_real *y);
+    void (*elu1_backward)(int64_t rows, int64_t n, const la_real *x, int64_t ldx, const la_real *y,
+                          const la_real *dy, la_real *dx, int64_t lddx);
     void (*mul)(int64_t n, const la_real *x, la_real *y); /* y_i *= x_i */
 } la_vec;
 

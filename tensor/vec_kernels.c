@@ -80,6 +80,18 @@ static void vec_axpy(int64_t n, la_real k, const la_real *x, la_real *y) {
     for (int64_t i = 0; i < n; i++) y[i] += k * x[i];
 }
 
+static la_real vec_sum(int64_t n, const la_real *x) {
+    la_real s = 0;
+#pragma omp simd reduction(+ : s)
+    for (int64_t i = 0; i < n; i++) s += x[i];
+    return s;
+}
+
+static void vec_scale(int64_t n, la_real k, const la_real *x, la_real *y) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = k * x[i];
+}
+
 static la_real vec_max(int64_t n, const la_real *x) {
     la_real m = x[0];
 #pragma omp simd reduction(max : m)
@@ -127,6 +139,22 @@ static void vec_gelu_slope(int64_t n, const la_real *x, la_real *y, la_real *slo
     }
 }
 
+static void vec_elu1(int64_t rows, int64_t n, const la_real *x, int64_t ldx, la_real *y) {
+    for (int64_t i = 0; i < rows; i++, x += ldx, y += n)
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) {
+            la_real up = x[j] > 0 ? x[j] : 0;
+            y[j] = exp1(x[j] - up) + up;
+        }
+}
+
+static void vec_elu1_backward(int64_t rows, int64_t n, const la_real *x, int64_t ldx,
+                              const la_real *y, const la_real *dy, la_real *dx, int64_t lddx) {
+    for (int64_t i = 0; i < rows; i++, x += ldx, y += n, dy += n, dx += lddx)
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) dx[j] += dy[j] * (x[j] > 0 ? 1 : y[j]);
+}
+
 static void vec_mul(int64_t n, const la_real *x, la_real *y) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] *= x[i];
@@ -137,6 +165,8 @@ const la_vec LA_ISA_NAME(la_vec_) = {
     .gemm = LA_VEC_BYTES > 16 ? LA_ISA_NAME(la_gemm_) : NULL,
     .transpose = LA_ISA_NAME(la_transpose_),
     .dot = vec_dot,
+    .sum = vec_sum,
+    .scale = vec_scale,
     .axpy = vec_axpy,
     .max = vec_max,
     .exp_minus = vec_exp_minus,
@@ -144,5 +174,7 @@ const la_vec LA_ISA_NAME(la_vec_) = {
     .gelu = vec_gelu,
     .gelu_backward = vec_gelu_backward,
     .gelu_slope = vec_gelu_slope,
+    .elu1 = vec_elu1,
+    .elu1_backward = vec_elu1_backward,
     .mul = vec_mul,
 };
