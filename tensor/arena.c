@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
-enum { BLOCK = 64 * 1024 };
+enum { BLOCK = 64 * 1024, HUGE_PAGE = 2 << 20 };
 
 struct la_arena_block {
     la_arena_block *before;
@@ -20,8 +23,14 @@ static size_t round_up(size_t bytes) { return (bytes + LA_ALIGN - 1) / LA_ALIGN 
 void *la_alloc_aligned(size_t bytes) {
     if (bytes > SIZE_MAX / 2) return NULL;
     bytes = round_up(bytes ? bytes : 1);
-    void *p = aligned_alloc(LA_ALIGN, bytes);
-    if (p) memset(p, 0, bytes);
+    const size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : LA_ALIGN;
+    void        *p = aligned_alloc(align, (bytes + align - 1) / align * align);
+    if (!p) return NULL;
+#ifdef MADV_HUGEPAGE
+    /* Rows of a head are far apart: with small pages each costs a walk through the page table. */
+    if (align == HUGE_PAGE) madvise(p, bytes / align * align, MADV_HUGEPAGE);
+#endif
+    memset(p, 0, bytes);
     return p;
 }
 

@@ -27,7 +27,10 @@ typedef struct la_vec {
     la_real (*sum)(int64_t n, const la_real *x);
     void (*scale)(int64_t n, la_real k, const la_real *x, la_real *y); /* y_i = k x_i           */
     void (*axpy)(int64_t n, la_real k, const la_real *x, la_real *y);  /* y_i += k x_i           */
-    la_real (*max)(int64_t n, const la_real *x);                       /* n > 0                  */
+    /* y_j += sum_i w_i x_ij for x (rows,n); w_i at w[i * step], 1 if w is NULL */
+    void (*add_rows)(int64_t rows, int64_t n, const la_real *x, int64_t ldx, const la_real *w,
+                     int64_t step, la_real *y);
+    la_real (*max)(int64_t n, const la_real *x); /* n > 0                  */
     void (*exp_minus)(int64_t n, la_real shift, const la_real *x,
                       la_real *y); /* y_i = exp(x_i - shift); y may be x */
     la_real (*exp_minus_sum)(int64_t n, la_real shift, const la_real *x,

@@ -27,7 +27,8 @@ static inline float power_of_2(uint32_t n) { /* 2^n, -126 <= (int)n <= 127 */
 static inline float exp1(float x) {
     const float round = 12582912.0f; /* 1.5 * 2^23 */
     uint32_t    bits, zero;
-    x = x < -105.0f ? -105.0f : x > 89.0f ? 89.0f : x; /* NaN stays NaN */
+    x = 89.0f < x ? 89.0f : x; /* as min and max: a NaN stays one */
+    x = -105.0f > x ? -105.0f : x;
     float shifted = x * 1.44269504f + round;
     memcpy(&bits, &shifted, sizeof bits);
     memcpy(&zero, &round, sizeof zero);
@@ -90,6 +91,15 @@ static la_real vec_sum(int64_t n, const la_real *x) {
 static void vec_scale(int64_t n, la_real k, const la_real *x, la_real *y) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = k * x[i];
+}
+
+static void vec_add_rows(int64_t rows, int64_t n, const la_real *x, int64_t ldx, const la_real *w,
+                         int64_t step, la_real *y) {
+    for (int64_t i = 0; i < rows; i++, x += ldx) {
+        la_real k = w ? w[i * step] : 1;
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) y[j] += k * x[j];
+    }
 }
 
 static la_real vec_max(int64_t n, const la_real *x) {
@@ -168,6 +178,7 @@ const la_vec LA_ISA_NAME(la_vec_) = {
     .sum = vec_sum,
     .scale = vec_scale,
     .axpy = vec_axpy,
+    .add_rows = vec_add_rows,
     .max = vec_max,
     .exp_minus = vec_exp_minus,
     .exp_minus_sum = vec_exp_minus_sum,

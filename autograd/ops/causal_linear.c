@@ -26,23 +26,26 @@
  * Every product is NN or TN: the factor that would stand transposed on the right is transposed in
  * scratch first.  M sets to 0 and does not multiply: 0 * inf is not 0.
  *
- * Blocks.  A block walks some heads of a batch row side by side, chunk by chunk: their rows are
- * next to each other in memory.  With few heads the sequence is cut into segments, in three phases:
- * what each segment adds to the state (B' V, B' 1); the running sums of these, so that each segment
- * has the state before it; the segments, now independent.  Backward likewise with A' U, A' w and
- * sums from the end.
+ * Blocks.  A block walks some heads of a batch row side by side, chunk by chunk: the rows of a
+ * token for all of them are next to each other in memory, and are read and written in one go.  With
+ * few heads the sequence is cut into segments, in three phases: what each segment adds to the state
+ * (B' V, B' 1); the running sums of these, so that each segment has the state before it; the
+ * segments, now independent.  Backward likewise with A' U, A' w and sums from the end.
  *
- * Saved: S, z before each chunk, and D.  Memory O(T (m E / C + 1)), time O(T m E + T C (m + E)). */
+ * Saved: S, z before every KEEP-th chunk, from which the backward pass walks up again, and D.
+ * Memory O(T (m E / (C KEEP) + 1)), time O(T m E + T C (m + E)). */
 #include "autograd/attention/attention.h"
 #include "autograd/kernel.h"
 #include "tensor/blas.h"
 
 enum {
     CHUNK = 32,
+    KEEP = 2,          /* chunks between two saved states                                       */
+    GROUP = 512,       /* reals of a token's row in a block, at most: scratch stays in the L2   */
+    BLOCKS = 4,        /* of whole sequences, at least, when heads share a block                */
     FEW_HEADS = 8,     /* with fewer the sequence is cut as well                                */
-    BLOCKS = 4,        /* of whole heads, at least, when some of them share a block             */
     SEGMENTS = 16,     /* of all sequences together, about, if they are cut                     */
-    SEGMENT_LEAST = 8, /* chunks */
+    SEGMENT_LEAST = 8, /* chunks                                                                */
     SLICE = 1024,      /* reals of a state whose running sums a block takes                     */
 };
 
@@ -50,13 +53,23 @@ typedef struct dims {
     int64_t B, T, H, D, E, m, L, C, chunks; /* L = m (E+1), one state                           */
     int64_t group, groups;                  /* heads of a block; blocks beside each other       */
     int64_t segment, segments;              /* chunks of a block; blocks after each other       */
-    int64_t slices;
+    int64_t kept, slices;                   /* saved states of a head; blocks of the scan       */
     double  eps;
 } dims;
 
 static const la_map *map_of(const la_node *n) {
     const la_attn *a = ((const la_attn_cfg *)n->attr)->variant;
     return a ? a->map : NULL;
+}
+
+static int64_t round_up(int64_t n, int64_t to) { return la_ceil_div(n, to) * to; }
+
+static int64_t heads_of_a_block(dims s) {
+    int64_t group = s.H;
+    while (group > 1 && (s.H % group || group * la_max(s.m, s.E) > GROUP ||
+                         (s.segments == 1 && s.B * (s.H / group) < BLOCKS)))
+        group--;
+    return group;
 }
 
 static dims get(const la_node *n) {
@@ -66,33 +79,35 @@ static dims get(const la_node *n) {
     s.L = s.m * (s.E + 1);
     s.C = la_attn_chunk(n, CHUNK);
     s.chunks = la_ceil_div(s.T, s.C);
-    s.slices = la_ceil_div(s.L, SLICE);
     s.eps = ((const la_attn_cfg *)n->attr)->eps;
     s.segment = s.chunks;
     if (s.B * s.H < FEW_HEADS)
-        s.segment = la_max(SEGMENT_LEAST, la_ceil_div(s.chunks * s.B, SEGMENTS));
+        s.segment = la_max(SEGMENT_LEAST, round_up(la_ceil_div(s.chunks * s.B, SEGMENTS), KEEP));
     s.segments = la_ceil_div(s.chunks, s.segment);
-    s.group = s.H;
-    while (s.segments == 1 && s.group > 1 && (s.H % s.group || s.B * (s.H / s.group) < BLOCKS))
-        s.group--;
+    s.group = heads_of_a_block(s);
     s.groups = s.H / s.group;
+    s.kept = la_ceil_div(s.chunks, KEEP);
+    s.slices = la_ceil_div(s.L, SLICE);
     return s;
 }
 
-/* One thread's scratch: the matrices of a chunk.  T marks a transpose. */
+/* One thread's scratch: the rows of a chunk for all heads of the block, and the matrices of one
+ * head at a time.  T marks a transpose. */
 typedef struct work {
-    la_real *A, *B, *BT, *P;   /* (C,m) (C,m) (m,C) (C,C)                  */
-    la_real *N, *S;            /* (C,E) (L)                                */
-    la_real *U, *w, *VT, *XT;  /* (C,E) (C) (E,C) (E,m): S' and then R'    */
-    la_real *dP, *dA, *dB, *R; /* (C,C) (C,m) (C,m) (L)                    */
+    la_real *A, *B, *dA, *dB;  /* (C,group,m)                          */
+    la_real *U, *w;            /* (C,group,E) (C,group)                */
+    la_real *BT, *P, *dP, *VT; /* (m,C) (C,C) (C,C) (E,C)              */
+    la_real *XT;               /* (E,m): S' and then R'                */
+    la_real *S, *R;            /* (KEEP,group,L) (group,L)             */
 } work;
 
 static size_t carve(dims s, la_real *at, work *w) {
     const la_part parts[] = {
-        {&w->A, s.C * s.m},  {&w->B, s.C * s.m},     {&w->BT, s.m * s.C}, {&w->P, s.C * s.C},
-        {&w->N, s.C * s.E},  {&w->S, s.group * s.L}, {&w->U, s.C * s.E},  {&w->w, s.C},
-        {&w->VT, s.E * s.C}, {&w->XT, s.E * s.m},    {&w->dP, s.C * s.C}, {&w->dA, s.C * s.m},
-        {&w->dB, s.C * s.m}, {&w->R, s.group * s.L},
+        {&w->A, s.C * s.group * s.m},  {&w->B, s.C * s.group * s.m}, {&w->dA, s.C * s.group * s.m},
+        {&w->dB, s.C * s.group * s.m}, {&w->U, s.C * s.group * s.E}, {&w->w, s.C * s.group},
+        {&w->BT, s.m * s.C},           {&w->P, s.C * s.C},           {&w->dP, s.C * s.C},
+        {&w->VT, s.E * s.C},           {&w->XT, s.E * s.m},          {&w->S, KEEP * s.group * s.L},
+        {&w->R, s.group * s.L},
     };
     return la_carve(parts, sizeof parts / sizeof *parts, at);
 }
@@ -101,7 +116,7 @@ static la_status infer(const la_node *n, la_plan *p) {
     LA_TRY(la_attn_infer(n, p));
     dims s = get(n);
     work w;
-    p->n_saved = (size_t)(s.B * s.H * (s.chunks * s.L + s.T));
+    p->n_saved = (size_t)(s.B * s.H * (s.kept * s.L + s.T));
     p->n_scratch = carve(s, NULL, &w);
     p->forward_blocks[0] = p->backward_blocks[0] = s.B * s.groups * s.segments;
     if (s.segments == 1) return LA_OK;
@@ -111,139 +126,166 @@ static la_status infer(const la_node *n, la_plan *p) {
     return LA_OK;
 }
 
-/* One head: where its rows begin, how far apart they are, and its states. */
-typedef struct head {
+/* The heads of a block: where their first rows begin, how far apart a token's rows are, and what
+ * one of them has for itself, `number` being its place in (B,H). */
+typedef struct heads {
     const la_real *q, *k, *v, *g;
     la_real       *o, *dq, *dk, *dv; /* gradients: NULL if nobody needs them                    */
-    int64_t        ldq, ldk, ldv, ldo;
-    const la_real *state, *dstate_out;
-    la_real       *state_out, *dstate; /* NULL without                                          */
-    la_real       *S, *D;              /* (chunks,L) before each chunk, (T); NULL: not kept     */
-    la_real       *sums;               /* (segments,L), if there are several                    */
-} head;
+    int64_t        ldq, ldk, ldv, ldo, number;
+    const la_real *state, *dstate_out; /* (B,H,L); NULL without                         */
+    la_real       *state_out, *dstate; /* (B,H,L); NULL without                         */
+    la_real       *S, *D;              /* (B,H,kept,L) (B,T,H); NULL: not kept          */
+    la_real       *sums;               /* (B,H,segments,L), if there are several        */
+} heads;
 
 static la_real *plus(la_real *x, int64_t at) { return x ? x + at : NULL; }
 
-static head find(const la_node *n, dims s, int64_t b, int64_t h, la_real *shared) {
+static heads find(const la_node *n, dims s, int64_t b, int64_t h, la_real *shared) {
     const la_node *q = n->in[0], *k = n->in[1], *v = n->in[2];
-    int64_t        number = b * s.H + h, kept = s.chunks * s.L;
-    head           a = {.ldq = q->ld, .ldk = k->ld, .ldv = v->ld, .ldo = n->ld};
+    heads          a = {.ldq = q->ld, .ldk = k->ld, .ldv = v->ld, .ldo = n->ld};
+    a.number = b * s.H + h;
     a.q = q->x + la_token(q, b, 0, h), a.dq = plus(q->g, la_token(q, b, 0, h));
     a.k = k->x + la_token(k, b, 0, h), a.dk = plus(k->g, la_token(k, b, 0, h));
     a.v = v->x + la_token(v, b, 0, h), a.dv = plus(v->g, la_token(v, b, 0, h));
     a.o = n->x + la_token(n, b, 0, h), a.g = plus(n->g, la_token(n, b, 0, h));
     if (n->n_out == 2) {
-        a.state = n->in[3]->x + number * s.L, a.dstate = plus(n->in[3]->g, number * s.L);
-        a.state_out = n->out[1]->x + number * s.L;
-        a.dstate_out = plus(n->out[1]->g, number * s.L);
+        a.state = n->in[3]->x, a.dstate = n->in[3]->g;
+        a.state_out = n->out[1]->x, a.dstate_out = n->out[1]->g;
     }
-    a.S = plus(n->saved, number * kept);
-    a.D = plus(n->saved, s.B * s.H * kept + number * s.T);
-    a.sums = plus(shared, number * s.segments * s.L);
+    a.S = n->saved;
+    a.D = plus(n->saved, s.B * s.H * s.kept * s.L + b * s.T * s.H + h);
+    a.sums = shared;
     return a;
 }
 
-static void map_rows(const la_node *n, dims s, int64_t rows, const la_real *x, int64_t ld,
-                     la_real *y) {
+/* y = phi(x) for the rows of a token's heads, one after the other. */
+static void map_rows(const la_node *n, dims s, int64_t rows, const la_real *x, la_real *y) {
     const la_map *map = map_of(n);
     if (map)
-        map->forward(rows, s.D, s.eps, x, ld, y);
+        map->forward(rows, s.D, s.eps, x, s.D, y);
     else
-        for (int64_t i = 0; i < rows; i++) memcpy(y + i * s.D, x + i * ld, (size_t)s.D * sizeof *y);
+        memcpy(y, x, (size_t)(rows * s.D) * sizeof *y);
 }
 
-static void map_rows_backward(const la_node *n, dims s, int64_t rows, const la_real *x, int64_t ld,
+static void map_rows_backward(const la_node *n, dims s, int64_t rows, const la_real *x,
                               const la_real *y, const la_real *dy, la_real *dx) {
     const la_map *map = map_of(n);
     if (map)
-        map->backward(rows, s.D, s.eps, x, ld, y, dy, dx, ld);
+        map->backward(rows, s.D, s.eps, x, s.D, y, dy, dx, s.D);
     else
-        for (int64_t i = 0; i < rows; i++) la_vec_table()->axpy(s.D, 1, dy + i * s.D, dx + i * ld);
+        la_vec_table()->axpy(rows * s.D, 1, dy, dx);
 }
 
-static void load_keys(const la_node *n, dims s, const head *a, work *w, int64_t t, int64_t C) {
-    map_rows(n, s, C, a->k + t * a->ldk, a->ldk, w->B);
+static void load_keys(const la_node *n, dims s, const heads *a, work *w, int64_t t, int64_t C) {
+    for (int64_t i = 0; i < C; i++)
+        map_rows(n, s, s.group, a->k + (t + i) * a->ldk, w->B + i * s.group * s.m);
 }
 
-static void load_queries(const la_node *n, dims s, const head *a, work *w, int64_t t, int64_t C) {
-    map_rows(n, s, C, a->q + t * a->ldq, a->ldq, w->A);
+static void load_queries(const la_node *n, dims s, const heads *a, work *w, int64_t t, int64_t C) {
+    for (int64_t i = 0; i < C; i++)
+        map_rows(n, s, s.group, a->q + (t + i) * a->ldq, w->A + i * s.group * s.m);
 }
 
-/* P from A and B. */
-static void load_weights(dims s, work *w, int64_t C) {
-    la_transpose(C, s.m, w->B, s.m, w->BT);
-    la_gemm_nn(LA_SET | LA_C_LOWER, C, C, s.m, w->A, s.m, w->BT, C, w->P, C);
+/* P of head h from A and B. */
+static void load_weights(dims s, work *w, int64_t h, int64_t C) {
+    const int64_t ld = s.group * s.m;
+    la_transpose(C, s.m, w->B + h * s.m, ld, w->BT);
+    la_gemm_nn(LA_SET | LA_C_LOWER, C, C, s.m, w->A + h * s.m, ld, w->BT, C, w->P, C);
     la_keep_lower(C, w->P);
 }
 
 /* S += B' V, z += B' 1 */
-static void add_keys(dims s, const head *a, const work *w, int64_t t, int64_t C, la_real *S) {
-    la_gemm_tn(LA_ADD, s.m, s.E, C, w->B, s.m, a->v + t * a->ldv, a->ldv, S, s.E);
-    for (int64_t i = 0; i < C; i++) la_vec_table()->axpy(s.m, 1, w->B + i * s.m, S + s.m * s.E);
+static void add_keys(dims s, const heads *a, const work *w, int64_t h, int64_t t, int64_t C,
+                     la_real *S) {
+    const int64_t  ld = s.group * s.m;
+    const la_real *B = w->B + h * s.m, *v = a->v + t * a->ldv + h * s.E;
+    la_gemm_tn(LA_ADD, s.m, s.E, C, B, ld, v, a->ldv, S, s.E);
+    la_vec_table()->add_rows(C, s.m, B, ld, NULL, 0, S + s.m * s.E);
 }
 
 /* R += A' U, r += A' w */
-static void add_queries(dims s, const work *w, int64_t C, la_real *R) {
-    la_gemm_tn(LA_ADD, s.m, s.E, C, w->A, s.m, w->U, s.E, R, s.E);
-    for (int64_t i = 0; i < C; i++)
-        la_vec_table()->axpy(s.m, w->w[i], w->A + i * s.m, R + s.m * s.E);
+static void add_queries(dims s, const work *w, int64_t h, int64_t C, la_real *R) {
+    const int64_t  ld = s.group * s.m;
+    const la_real *A = w->A + h * s.m;
+    la_gemm_tn(LA_ADD, s.m, s.E, C, A, ld, w->U + h * s.E, s.group * s.E, R, s.E);
+    la_vec_table()->add_rows(C, s.m, A, ld, w->w + h, s.group, R + s.m * s.E);
 }
 
 /* With eps = 0 and no feature that is not 0, D is 0: the output is 0, as it is with any eps. */
 static la_real inverse(la_real D) { return D != 0 ? 1 / D : 0; }
 
-/* o of the chunk at token t, from A, P and the state S, z before it. */
-static void chunk_forward(dims s, const head *a, work *w, int64_t t, int64_t C, const la_real *S) {
-    const la_vec *vec = la_vec_table();
-    la_gemm_nn(LA_SET, C, s.E, s.m, w->A, s.m, S, s.E, w->N, s.E);
-    la_gemm_nn(LA_ADD | LA_A_LOWER, C, s.E, C, w->P, C, a->v + t * a->ldv, a->ldv, w->N, s.E);
+/* o of head h for the chunk at token t, from A, P and the state S, z before it. */
+static void chunk_forward(dims s, const heads *a, work *w, int64_t h, int64_t t, int64_t C,
+                          const la_real *S) {
+    const la_vec  *vec = la_vec_table();
+    const int64_t  ld = s.group * s.m;
+    const la_real *A = w->A + h * s.m, *z = S + s.m * s.E;
+    la_real       *o = a->o + t * a->ldo + h * s.E;
+    la_gemm_nn(LA_SET, C, s.E, s.m, A, ld, S, s.E, o, a->ldo);
+    la_gemm_nn(LA_ADD | LA_A_LOWER, C, s.E, C, w->P, C, a->v + t * a->ldv + h * s.E, a->ldv, o,
+               a->ldo);
     for (int64_t i = 0; i < C; i++) {
-        la_real D = vec->dot(s.m, w->A + i * s.m, S + s.m * s.E) + vec->sum(i + 1, w->P + i * C);
-        D += R(s.eps);
-        if (a->D) a->D[t + i] = D;
-        vec->scale(s.E, inverse(D), w->N + i * s.E, a->o + (t + i) * a->ldo);
+        la_real D = vec->dot(s.m, A + i * ld, z) + vec->sum(i + 1, w->P + i * C) + R(s.eps);
+        if (a->D) a->D[(t + i) * s.H + h] = D;
+        vec->scale(s.E, inverse(D), o + i * a->ldo, o + i * a->ldo);
     }
 }
 
-/* U and w: step 1. */
-static void load_gradient(dims s, const head *a, work *w, int64_t t, int64_t C) {
+/* U and w of a chunk: step 1. */
+static void load_gradient(dims s, const heads *a, work *w, int64_t t, int64_t C) {
     const la_vec *vec = la_vec_table();
-    for (int64_t i = 0; i < C; i++) {
-        const la_real *o = a->o + (t + i) * a->ldo, *g = a->g + (t + i) * a->ldo;
-        la_real        r = inverse(a->D[t + i]);
-        vec->scale(s.E, r, g, w->U + i * s.E);
-        w->w[i] = -vec->dot(s.E, g, o) * r;
-    }
+    for (int64_t i = 0; i < C; i++)
+        for (int64_t h = 0; h < s.group; h++) {
+            int64_t at = (t + i) * a->ldo + h * s.E;
+            la_real r = inverse(a->D[(t + i) * s.H + h]);
+            vec->scale(s.E, r, a->g + at, w->U + (i * s.group + h) * s.E);
+            w->w[i * s.group + h] = -vec->dot(s.E, a->g + at, a->o + at) * r;
+        }
 }
 
-/* dq, dk, dv of the chunk at token t, from A, B, P, U, w, the state S, z before it and R, r from
- * after it. */
-static void chunk_backward(const la_node *n, dims s, const head *a, work *w, int64_t t, int64_t C,
+/* dA, dB and dv of head h for the chunk at token t, from A, B, P, U, w, the state S, z before it
+ * and R, r from after it. */
+static void chunk_backward(dims s, const heads *a, work *w, int64_t h, int64_t t, int64_t C,
                            const la_real *S, const la_real *R) {
     const la_vec  *vec = la_vec_table();
-    const la_real *z = S + s.m * s.E, *r = R + s.m * s.E, *v = a->v + t * a->ldv;
+    const int64_t  ld = s.group * s.m, ldu = s.group * s.E;
+    const la_real *z = S + s.m * s.E, *r = R + s.m * s.E, *v = a->v + t * a->ldv + h * s.E;
+    const la_real *A = w->A + h * s.m, *B = w->B + h * s.m, *U = w->U + h * s.E;
+    la_real       *dA = w->dA + h * s.m, *dB = w->dB + h * s.m;
     la_transpose(C, s.E, v, a->ldv, w->VT);
     for (int64_t i = 0; i < C; i++)
-        for (int64_t j = 0; j < C; j++) w->dP[i * C + j] = w->w[i];
-    la_gemm_nn(LA_ADD | LA_C_LOWER, C, C, s.E, w->U, s.E, w->VT, C, w->dP, C);
+        for (int64_t j = 0; j < C; j++) w->dP[i * C + j] = w->w[i * s.group + h];
+    la_gemm_nn(LA_ADD | LA_C_LOWER, C, C, s.E, U, ldu, w->VT, C, w->dP, C);
     la_keep_lower(C, w->dP);
     if (a->dq) {
-        for (int64_t i = 0; i < C; i++) vec->scale(s.m, w->w[i], z, w->dA + i * s.m);
+        for (int64_t i = 0; i < C; i++) vec->scale(s.m, w->w[i * s.group + h], z, dA + i * ld);
         la_transpose(s.m, s.E, S, s.E, w->XT);
-        la_gemm_nn(LA_ADD, C, s.m, s.E, w->U, s.E, w->XT, s.m, w->dA, s.m);
-        la_gemm_nn(LA_ADD | LA_A_LOWER, C, s.m, C, w->dP, C, w->B, s.m, w->dA, s.m);
-        map_rows_backward(n, s, C, a->q + t * a->ldq, a->ldq, w->A, w->dA, a->dq + t * a->ldq);
+        la_gemm_nn(LA_ADD, C, s.m, s.E, U, ldu, w->XT, s.m, dA, ld);
+        la_gemm_nn(LA_ADD | LA_A_LOWER, C, s.m, C, w->dP, C, B, ld, dA, ld);
     }
     if (a->dk) {
-        for (int64_t i = 0; i < C; i++) memcpy(w->dB + i * s.m, r, (size_t)s.m * sizeof *r);
+        for (int64_t i = 0; i < C; i++) memcpy(dB + i * ld, r, (size_t)s.m * sizeof *r);
         la_transpose(s.m, s.E, R, s.E, w->XT);
-        la_gemm_nn(LA_ADD, C, s.m, s.E, v, a->ldv, w->XT, s.m, w->dB, s.m);
-        la_gemm_tn(LA_ADD | LA_A_UPPER, C, s.m, C, w->dP, C, w->A, s.m, w->dB, s.m);
-        map_rows_backward(n, s, C, a->k + t * a->ldk, a->ldk, w->B, w->dB, a->dk + t * a->ldk);
+        la_gemm_nn(LA_ADD, C, s.m, s.E, v, a->ldv, w->XT, s.m, dB, ld);
+        la_gemm_tn(LA_ADD | LA_A_UPPER, C, s.m, C, w->dP, C, A, ld, dB, ld);
     }
     if (a->dv) {
-        la_gemm_nn(LA_ADD, C, s.E, s.m, w->B, s.m, R, s.E, a->dv + t * a->ldv, a->ldv);
-        la_gemm_tn(LA_ADD | LA_A_UPPER, C, s.E, C, w->P, C, w->U, s.E, a->dv + t * a->ldv, a->ldv);
+        la_real *dv = a->dv + t * a->ldv + h * s.E;
+        la_gemm_nn(LA_ADD, C, s.E, s.m, B, ld, R, s.E, dv, a->ldv);
+        la_gemm_tn(LA_ADD | LA_A_UPPER, C, s.E, C, w->P, C, U, ldu, dv, a->ldv);
+    }
+}
+
+/* dq and dk from dA and dB. */
+static void store_gradient(const la_node *n, dims s, const heads *a, const work *w, int64_t t,
+                           int64_t C) {
+    for (int64_t i = 0; a->dq && i < C; i++) {
+        int64_t at = (t + i) * a->ldq, row = i * s.group * s.m;
+        map_rows_backward(n, s, s.group, a->q + at, w->A + row, w->dA + row, a->dq + at);
+    }
+    for (int64_t i = 0; a->dk && i < C; i++) {
+        int64_t at = (t + i) * a->ldk, row = i * s.group * s.m;
+        map_rows_backward(n, s, s.group, a->k + at, w->B + row, w->dB + row, a->dk + at);
     }
 }
 
@@ -256,12 +298,11 @@ static void copy_or_zero(int64_t n, const la_real *x, la_real *y) {
 
 /* Running sums over the segments of some reals of a state: each gets the sum of those before it, in
  * the direction of `step`, and `from`.  total: all of them. */
-static void scan(dims s, la_real *sums, int64_t step, la_range part, const la_real *from,
+static void scan(dims s, la_real *sums, int64_t step, int64_t len, const la_real *from,
                  la_real *total) {
-    int64_t len = part.to - part.from;
-    copy_or_zero(len, plus((la_real *)from, part.from), total);
+    copy_or_zero(len, from, total);
     for (int64_t i = 0, c = step > 0 ? 0 : s.segments - 1; i < s.segments; i++, c += step) {
-        la_real *x = sums + c * s.L + part.from;
+        la_real *x = sums + c * s.L;
         for (int64_t j = 0; j < len; j++) {
             la_real own = x[j];
             x[j] = total[j];
@@ -270,98 +311,146 @@ static void scan(dims s, la_real *sums, int64_t step, la_range part, const la_re
     }
 }
 
+/* Phase 1, of both passes: a slice of one head's states. */
+static void scan_block(const la_node *n, dims s, const la_run *run, int backward) {
+    int64_t  number = run->block / s.slices;
+    heads    a = find(n, s, number / s.H, number % s.H, run->shared);
+    la_range part = la_cut(s.L, SLICE, run->block % s.slices);
+    la_real  total[SLICE], *sums = a.sums + number * s.segments * s.L + part.from;
+    int64_t  at = number * s.L + part.from, len = part.to - part.from;
+    if (backward) {
+        scan(s, sums, -1, len, a.dstate_out ? a.dstate_out + at : NULL, total);
+        if (a.dstate) la_vec_table()->axpy(len, 1, total, a.dstate + at);
+    } else {
+        scan(s, sums, 1, len, a.state ? a.state + at : NULL, total);
+        if (a.state_out) memcpy(a.state_out + at, total, (size_t)len * sizeof *total);
+    }
+}
+
+/* What a block of the phases 0 and 2 is about. */
+typedef struct piece {
+    heads    a;
+    la_range chunks;
+    int64_t  segment;
+    int      only_sums; /* phase 0 of several */
+} piece;
+
+static piece find_piece(const la_node *n, dims s, const la_run *run) {
+    int64_t number = run->block / s.segments;
+    piece p = {.segment = run->block % s.segments, .only_sums = s.segments > 1 && run->phase == 0};
+    p.chunks = la_cut(s.chunks, s.segment, p.segment);
+    p.a = find(n, s, number / s.groups, number % s.groups * s.group, run->shared);
+    return p;
+}
+
+/* Where a segment's sums (and later the state at its edge) are, for head h of the block. */
+static la_real *sums_of(dims s, const piece *p, int64_t h) {
+    return p->a.sums + ((p->a.number + h) * s.segments + p->segment) * s.L;
+}
+
+/* The state at the edge where a segment begins: of S before it, or of R after it. */
+static void first_state(dims s, const piece *p, const la_real *whole, la_real *X) {
+    for (int64_t h = 0; h < s.group; h++, X += s.L)
+        copy_or_zero(s.L,
+                     p->only_sums     ? NULL
+                     : s.segments > 1 ? sums_of(s, p, h)
+                     : whole          ? whole + (p->a.number + h) * s.L
+                                      : NULL,
+                     X);
+}
+
 static void forward(const la_node *n, const la_run *run) {
     dims s = get(n);
     if (run->phase == 1) {
-        int64_t  number = run->block / s.slices;
-        head     a = find(n, s, number / s.H, number % s.H, run->shared);
-        la_real  total[SLICE];
-        la_range part = la_cut(s.L, SLICE, run->block % s.slices);
-        scan(s, a.sums, 1, part, a.state, total);
-        if (a.state_out)
-            memcpy(a.state_out + part.from, total, (size_t)(part.to - part.from) * sizeof *total);
+        scan_block(n, s, run, 0);
         return;
     }
-    const int      only_sums = s.segments > 1 && run->phase == 0;
-    const int64_t  number = run->block / s.segments, seg = run->block % s.segments;
-    const int64_t  b = number / s.groups, first = number % s.groups * s.group;
-    const la_range chunks = la_cut(s.chunks, s.segment, seg);
-    const size_t   state = (size_t)s.L * sizeof(la_real);
-    work           w;
+    piece        p = find_piece(n, s, run);
+    const size_t state = (size_t)s.L * sizeof(la_real);
+    work         w;
     carve(s, run->scratch, &w);
-    for (int64_t c = chunks.from; c < chunks.to; c++)
+    first_state(s, &p, p.a.state, w.S);
+    for (int64_t c = p.chunks.from; c < p.chunks.to; c++) {
+        int64_t t = c * s.C, C = la_min(s.C, s.T - t);
+        load_keys(n, s, &p.a, &w, t, C);
+        if (!p.only_sums) load_queries(n, s, &p.a, &w, t, C);
         for (int64_t h = 0; h < s.group; h++) {
-            head     a = find(n, s, b, first + h, run->shared);
-            int64_t  t = c * s.C, C = la_min(s.C, s.T - t);
-            la_real *S = w.S + h * s.L, *sum = plus(a.sums, seg * s.L);
-            if (c == chunks.from)
-                copy_or_zero(s.L, only_sums ? NULL : s.segments > 1 ? sum : a.state, S);
-            load_keys(n, s, &a, &w, t, C);
-            if (!only_sums) {
-                load_queries(n, s, &a, &w, t, C);
-                load_weights(s, &w, C);
-                chunk_forward(s, &a, &w, t, C, S);
-                if (a.S) memcpy(a.S + c * s.L, S, state);
+            la_real *S = w.S + h * s.L;
+            if (!p.only_sums) {
+                load_weights(s, &w, h, C);
+                chunk_forward(s, &p.a, &w, h, t, C, S);
+                if (p.a.S && c % KEEP == 0)
+                    memcpy(p.a.S + ((p.a.number + h) * s.kept + c / KEEP) * s.L, S, state);
             }
-            add_keys(s, &a, &w, t, C, S);
-            if (c + 1 < chunks.to) continue;
-            if (only_sums) memcpy(sum, S, state);
-            if (s.segments == 1 && a.state_out) memcpy(a.state_out, S, state);
+            add_keys(s, &p.a, &w, h, t, C, S);
         }
+    }
+    for (int64_t h = 0; h < s.group; h++)
+        if (p.only_sums)
+            memcpy(sums_of(s, &p, h), w.S + h * s.L, state);
+        else if (s.segments == 1 && p.a.state_out)
+            memcpy(p.a.state_out + (p.a.number + h) * s.L, w.S + h * s.L, state);
 }
 
-static void add_to_state_gradient(const head *a, la_range part, const la_real *R) {
-    if (a->dstate) la_vec_table()->axpy(part.to - part.from, 1, R, a->dstate + part.from);
+/* S, z before each chunk of [from, to), at most KEEP of them, from the one that was saved. */
+static void walk_up(const la_node *n, dims s, const heads *a, work *w, int64_t from, int64_t to) {
+    for (int64_t h = 0; h < s.group; h++)
+        memcpy(w->S + h * s.L, a->S + ((a->number + h) * s.kept + from / KEEP) * s.L,
+               (size_t)s.L * sizeof(la_real));
+    for (int64_t c = from; c + 1 < to; c++) {
+        la_real *S = w->S + (c - from) * s.group * s.L, *next = S + s.group * s.L;
+        memcpy(next, S, (size_t)(s.group * s.L) * sizeof *S);
+        load_keys(n, s, a, w, c * s.C, s.C);
+        for (int64_t h = 0; h < s.group; h++) add_keys(s, a, w, h, c * s.C, s.C, next + h * s.L);
+    }
 }
 
 static void backward(const la_node *n, const la_run *run) {
     dims s = get(n);
     if (run->phase == 1) {
-        int64_t  number = run->block / s.slices;
-        head     a = find(n, s, number / s.H, number % s.H, run->shared);
-        la_real  total[SLICE];
-        la_range part = la_cut(s.L, SLICE, run->block % s.slices);
-        scan(s, a.sums, -1, part, a.dstate_out, total);
-        add_to_state_gradient(&a, part, total);
+        scan_block(n, s, run, 1);
         return;
     }
-    const int      only_sums = s.segments > 1 && run->phase == 0;
-    const int64_t  number = run->block / s.segments, seg = run->block % s.segments;
-    const int64_t  b = number / s.groups, first = number % s.groups * s.group;
-    const la_range chunks = la_cut(s.chunks, s.segment, seg);
-    work           w;
+    piece p = find_piece(n, s, run);
+    work  w;
     carve(s, run->scratch, &w);
-    for (int64_t c = chunks.to - 1; c >= chunks.from; c--)
+    first_state(s, &p, p.a.dstate_out, w.R);
+    for (int64_t c = p.chunks.to - 1; c >= p.chunks.from; c--) {
+        int64_t t = c * s.C, C = la_min(s.C, s.T - t), slot = c % KEEP;
+        if (!p.only_sums && (c == p.chunks.to - 1 || slot == KEEP - 1))
+            walk_up(n, s, &p.a, &w, c - slot, c + 1);
+        load_queries(n, s, &p.a, &w, t, C);
+        load_gradient(s, &p.a, &w, t, C);
+        if (!p.only_sums) load_keys(n, s, &p.a, &w, t, C);
         for (int64_t h = 0; h < s.group; h++) {
-            head     a = find(n, s, b, first + h, run->shared);
-            int64_t  t = c * s.C, C = la_min(s.C, s.T - t);
-            la_real *R = w.R + h * s.L, *sum = plus(a.sums, seg * s.L);
-            if (c == chunks.to - 1)
-                copy_or_zero(s.L, only_sums ? NULL : s.segments > 1 ? sum : a.dstate_out, R);
-            load_queries(n, s, &a, &w, t, C);
-            load_gradient(s, &a, &w, t, C);
-            if (!only_sums) {
-                load_keys(n, s, &a, &w, t, C);
-                load_weights(s, &w, C);
-                chunk_backward(n, s, &a, &w, t, C, a.S + c * s.L, R);
+            la_real *R = w.R + h * s.L;
+            if (!p.only_sums) {
+                load_weights(s, &w, h, C);
+                chunk_backward(s, &p.a, &w, h, t, C, w.S + (slot * s.group + h) * s.L, R);
             }
-            add_queries(s, &w, C, R);
-            if (c > chunks.from) continue;
-            if (only_sums) memcpy(sum, R, (size_t)s.L * sizeof *R);
-            if (s.segments == 1) add_to_state_gradient(&a, (la_range){0, s.L}, R);
+            add_queries(s, &w, h, C, R);
         }
+        if (!p.only_sums) store_gradient(n, s, &p.a, &w, t, C);
+    }
+    for (int64_t h = 0; h < s.group; h++) {
+        const la_real *R = w.R + h * s.L;
+        if (p.only_sums)
+            memcpy(sums_of(s, &p, h), R, (size_t)s.L * sizeof *R);
+        else if (s.segments == 1 && p.a.dstate)
+            la_vec_table()->axpy(s.L, 1, R, p.a.dstate + (p.a.number + h) * s.L);
+    }
 }
 
 /* The recurrence, token by token, as in the first formula. */
 static void reference(const la_node *n) {
     dims s = get(n);
     for (int64_t number = 0; number < s.B * s.H; number++) {
-        head    a = find(n, s, number / s.H, number % s.H, NULL);
+        heads   a = find(n, s, number / s.H, number % s.H, NULL);
         la_real q[s.m], k[s.m], S[s.L], *z = S + s.m * s.E;
-        copy_or_zero(s.L, a.state, S);
+        copy_or_zero(s.L, a.state ? a.state + number * s.L : NULL, S);
         for (int64_t t = 0; t < s.T; t++) {
-            map_rows(n, s, 1, a.q + t * a.ldq, a.ldq, q);
-            map_rows(n, s, 1, a.k + t * a.ldk, a.ldk, k);
+            map_rows(n, s, 1, a.q + t * a.ldq, q);
+            map_rows(n, s, 1, a.k + t * a.ldk, k);
             la_real *o = a.o + t * a.ldo, D = R(s.eps);
             for (int64_t j = 0; j < s.E; j++) o[j] = 0;
             for (int64_t i = 0; i < s.m; i++) {
@@ -374,7 +463,7 @@ static void reference(const la_node *n) {
             }
             for (int64_t j = 0; j < s.E; j++) o[j] *= inverse(D);
         }
-        if (a.state_out) copy_or_zero(s.L, S, a.state_out);
+        if (a.state_out) copy_or_zero(s.L, S, a.state_out + number * s.L);
     }
 }
 
