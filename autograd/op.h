@@ -14,7 +14,6 @@ typedef struct la_plan { /* infer's answer; all zero when infer is called       
                                       gradient is wanted; 0: none                             */
     size_t   n_saved;              /* reals kept from forward to backward                     */
     size_t   n_scratch;            /* reals for each thread, valid during one block           */
-    size_t   n_shared;             /* reals for all blocks together, over forward or backward */
     int64_t  forward_blocks[LA_MAX_PHASE];  /* blocks of each phase; a 0 ends the list         */
     int64_t  backward_blocks[LA_MAX_PHASE]; /* none given: one phase of one block              */
 } la_plan;
@@ -23,7 +22,6 @@ typedef struct la_run { /* what a block may use while it runs                   
     int      phase;
     int64_t  block;
     la_real *scratch; /* n_scratch reals, this thread's own, not zeroed                       */
-    la_real *shared;  /* n_shared reals, from phase to phase; not zeroed                      */
     uint64_t seed, step;
 } la_run;
 

@@ -17,7 +17,6 @@ static void run_block(void *ctx, int64_t block, int thread) {
     la_run     run = {.phase = j->phase,
                       .block = block,
                       .scratch = j->tape->scratch + j->tape->scratch_each * (size_t)thread,
-                      .shared = j->tape->shared,
                       .seed = j->tape->cfg.seed,
                       .step = j->tape->step};
     j->kernel(j->node, &run);
@@ -73,8 +72,7 @@ la_status la_tape_backward(la_tape *t, double scale) {
     LA_TRY(ready_backward(t));
     t->forwarded = 0; /* gradients have taken over the memory of values */
     la_kind kind = t->info[la_owner(t, t->loss)->id].kind;
-    if (kind != LA_KIND_LEAF && kind != LA_KIND_INPUT)
-        *t->loss->g = 0; /* those add up over replays */
+    if (kind != LA_KIND_LEAF && kind != LA_KIND_INPUT) *t->loss->g = 0; /* those add up over replays */
     *t->loss->g += R(scale);
     for (int i = t->n - 1; i >= 0; i--) node_backward(t, i);
     return LA_OK;

@@ -191,14 +191,11 @@ static la_status allocate(la_tape *t) {
     int    n = collect(t, b);
     size_t shared = place(b, n, met), sum = 0;
     for (int i = 0; i < n; i++) sum += b[i].len;
-    for (int i = 0; i < t->n; i++) {
-        const la_plan *p = &t->info[i].plan;
-        if (p->n_scratch > t->scratch_each) t->scratch_each = p->n_scratch;
-        if (p->n_shared > t->n_shared) t->n_shared = p->n_shared;
-    }
+    for (int i = 0; i < t->n; i++)
+        if (t->info[i].plan.n_scratch > t->scratch_each)
+            t->scratch_each = t->info[i].plan.n_scratch;
     t->scratch_each = la_padded(t->scratch_each);
-    t->n_shared = la_padded(t->n_shared);
-    size_t scratch = t->scratch_each * (size_t)t->threads + t->n_shared;
+    size_t scratch = t->scratch_each * (size_t)t->threads;
     t->bytes = (shared + scratch) * sizeof(la_real);
     t->unshared = (sum + scratch) * sizeof(la_real);
 
@@ -211,8 +208,7 @@ static la_status allocate(la_tape *t) {
                     (double)t->bytes / 0x1p20);
     else {
         for (int i = 0; i < n; i++) *b[i].where = (la_real *)t->memory + b[i].offset;
-        t->shared = (la_real *)t->memory + shared;
-        t->scratch = t->shared + t->n_shared;
+        t->scratch = (la_real *)t->memory + shared;
     }
     free(b);
     free(met);

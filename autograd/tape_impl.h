@@ -40,9 +40,8 @@ struct la_tape {
     la_node    *loss;
     int         sealed, forwarded;
     void       *memory; /* every buffer, and the scratch of each thread */
-    la_real    *scratch, *shared;
+    la_real    *scratch;
     size_t      scratch_each; /* reals for each thread */
-    size_t      n_shared;     /* reals                 */
     int         threads;
     uint64_t    step;
     size_t      bytes, unshared;
