@@ -23,6 +23,7 @@ typedef struct la_run { /* what a block may use while it runs                   
     int64_t  block;
     la_real *scratch; /* n_scratch reals, this thread's own, not zeroed                       */
     uint64_t seed, step;
+    unsigned first; /* backward, bit i: in[i]->g holds garbage; write = to its every element  */
 } la_run;
 
 typedef struct la_case { /* one example: tests, gradcheck, bench, documentation                */
@@ -38,6 +39,9 @@ typedef struct la_case { /* one example: tests, gradcheck, bench, documentation 
 /* Which tensors backward reads: they stay in memory until then. */
 #define LA_READS_IN(i) (1u << (i))
 #define LA_READS_OUT(i) (1u << (LA_MAX_IN + (i)))
+/* Which gradients backward can write with = where run->first asks for it.  Others are cleared
+ * before, and are always +=; so are those of leaves, which add up over replays. */
+#define LA_SETS_IN(i) (1u << (i))
 
 struct la_op {
     const char    *name;      /* "causal_linear"                                              */
@@ -45,13 +49,15 @@ struct la_op {
     const char    *file;      /* where the derivation stands                                  */
     size_t         attr_size; /* bytes                                                        */
     unsigned       reads;     /* LA_READS_IN | LA_READS_OUT                                   */
+    unsigned       sets;      /* LA_SETS_IN                                                   */
     int            strided;   /* takes the nodes of la_heads()                                */
     const la_case *cases;     /* NULL for an op whose cases come with a table of its own      */
     la_status (*infer)(const la_node *n, la_plan *p);    /* every check is made here    */
     la_status (*check)(const la_node *n);                /* before each forward: integers in
                                                              range; NULL: nothing to check */
     void (*forward)(const la_node *n, const la_run *r);  /* writes out[i]->x, saved     */
-    void (*backward)(const la_node *n, const la_run *r); /* in[i]->g += ..., if not NULL */
+    void (*backward)(const la_node *n, const la_run *r); /* in[i]->g += ..., if not NULL;
+                                                             = if it is among r->first */
     void (*reference)(const la_node *n);                 /* slow, obvious forward       */
 };
 

@@ -5,10 +5,13 @@
 #include "autograd/tape_impl.h"
 #include "tensor/parallel.h"
 
+enum { CLEAR_REALS = 65536 }; /* of a gradient, cleared by one block */
+
 typedef struct job {
     const la_tape *tape;
     const la_node *node;
     int            phase;
+    unsigned       first;
     void (*kernel)(const la_node *, const la_run *);
 } job;
 
@@ -18,29 +21,38 @@ static void run_block(void *ctx, int64_t block, int thread) {
                       .block = block,
                       .scratch = j->tape->scratch + j->tape->scratch_each * (size_t)thread,
                       .seed = j->tape->cfg.seed,
-                      .step = j->tape->step};
+                      .step = j->tape->step,
+                      .first = j->first};
     j->kernel(j->node, &run);
 }
 
-static void run_phases(const la_tape *t, const la_node *n, const int64_t *blocks,
+static void run_phases(const la_tape *t, const la_node *n, const int64_t *blocks, unsigned first,
                        void (*kernel)(const la_node *, const la_run *)) {
     for (int p = 0; p < LA_MAX_PHASE && blocks[p]; p++) {
-        job j = {t, n, p, kernel};
+        job j = {t, n, p, first, kernel};
         la_parallel(blocks[p], run_block, &j);
     }
 }
 
 static void node_forward(const la_tape *t, int i) {
     if (t->info[i].kind == LA_KIND_OP)
-        run_phases(t, t->nodes[i], t->info[i].plan.forward_blocks, t->nodes[i]->op->forward);
+        run_phases(t, t->nodes[i], t->info[i].plan.forward_blocks, 0, t->nodes[i]->op->forward);
+}
+
+static void clear_block(void *ctx, int64_t block, int thread) {
+    const la_node *n = ctx;
+    int64_t        from = block * CLEAR_REALS, left = la_len(n->shape) - from;
+    (void)thread;
+    memset(n->g + from, 0, (size_t)(left < CLEAR_REALS ? left : CLEAR_REALS) * sizeof *n->g);
 }
 
 static void node_backward(const la_tape *t, int i) {
     const la_info *f = t->info + i;
     if (!f->runs_backward) return;
     for (int k = 0; k < f->n_zero; k++)
-        memset(f->zero[k]->g, 0, (size_t)la_len(f->zero[k]->shape) * sizeof(la_real));
-    run_phases(t, t->nodes[i], f->plan.backward_blocks, t->nodes[i]->op->backward);
+        la_parallel((la_len(f->zero[k]->shape) + CLEAR_REALS - 1) / CLEAR_REALS, clear_block,
+                    f->zero[k]);
+    run_phases(t, t->nodes[i], f->plan.backward_blocks, f->first, t->nodes[i]->op->backward);
 }
 
 static la_status ready(const la_tape *t) {
@@ -72,7 +84,8 @@ la_status la_tape_backward(la_tape *t, double scale) {
     LA_TRY(ready_backward(t));
     t->forwarded = 0; /* gradients have taken over the memory of values */
     la_kind kind = t->info[la_owner(t, t->loss)->id].kind;
-    if (kind != LA_KIND_LEAF && kind != LA_KIND_INPUT) *t->loss->g = 0; /* those add up over replays */
+    if (kind != LA_KIND_LEAF && kind != LA_KIND_INPUT)
+        *t->loss->g = 0; /* those add up over replays */
     *t->loss->g += R(scale);
     for (int i = t->n - 1; i >= 0; i--) node_backward(t, i);
     return LA_OK;

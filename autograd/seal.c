@@ -49,6 +49,7 @@ static void value_spans(la_tape *t) {
         la_node *n = t->nodes[i];
         la_info *f = t->info + i;
         f->x = f->g = f->saved = (la_span){0, -1};
+        f->first = 0;
         f->n_zero = 0;
         if (f->kind == LA_KIND_INPUT) {
             f->x = (la_span){0, always};
@@ -72,8 +73,41 @@ static void value_spans(la_tape *t) {
                 live_until(&t->info[t->nodes[i]->out[k]->id].x, backward_tick(t, t->nodes[i]));
 }
 
-/* The walk goes down, so the first op met that has `owner` as input writes it first and
- * clears it; an output that nobody reads is cleared by its own op. */
+/* Columns [from, to) of every `ld` reals: where the numbers of a node are in its owner. */
+typedef struct columns {
+    int64_t from, to, ld;
+} columns;
+
+static columns columns_of(const la_tape *t, const la_node *n) {
+    columns c = {0, n->shape.n == 4 ? n->shape.d[2] * n->shape.d[3] : la_last(n->shape), n->ld};
+    for (; t->info[n->id].kind == LA_KIND_VIEW; n = n->from) c.from += n->offset;
+    c.to += c.from;
+    return c;
+}
+
+/* The inputs of n that are `owner` or views of it, if backward may write = to all of them: they
+ * cover its every element exactly once, as q, k and v do in one product.  Else 0. */
+static unsigned settable(const la_tape *t, const la_node *n, const la_node *owner) {
+    unsigned mask = 0;
+    int64_t  sum = 0, ld = 0;
+    for (int i = 0; i < n->n_in; i++) {
+        if (la_owner(t, n->in[i]) != owner) continue;
+        columns a = columns_of(t, n->in[i]);
+        if (!(n->op->sets & LA_SETS_IN(i)) || (mask && a.ld != ld)) return 0;
+        for (int j = 0; j < i; j++) {
+            if (!(mask & LA_SETS_IN(j))) continue;
+            columns b = columns_of(t, n->in[j]);
+            if (a.from < b.to && b.from < a.to) return 0;
+        }
+        mask |= LA_SETS_IN(i);
+        sum += a.to - a.from;
+        ld = a.ld;
+    }
+    return sum == ld ? mask : 0;
+}
+
+/* The walk goes down, so the first op met that has `owner` as input writes it first: with =, or
+ * it is cleared before.  An output that nobody reads is cleared before its own op. */
 static void gradient_spans(la_tape *t, char *written) {
     if (t->loss) {
         la_node *owner = la_owner(t, t->loss);
@@ -99,7 +133,9 @@ static void gradient_spans(la_tape *t, char *written) {
                 kind == LA_KIND_INPUT)
                 continue;
             written[owner->id] = 1;
-            f->zero[f->n_zero++] = owner;
+            unsigned first = settable(t, n, owner);
+            f->first |= first;
+            if (!first) f->zero[f->n_zero++] = owner;
             t->info[owner->id].g = (la_span){backward_tick(t, n), backward_tick(t, n)};
         }
     }

@@ -25,7 +25,8 @@ typedef struct la_info { /* what the tape knows of a node beyond la_node */
     int      runs_backward; /* of an op node: the loss depends on it                          */
     int      in_place;      /* this output uses the memory of an input of its op              */
     la_span  x, g, saved;   /* of the node that owns the buffer                               */
-    int      n_zero;        /* gradients to clear just before this node's backward            */
+    unsigned first;         /* inputs whose gradient this node's backward writes with =       */
+    int      n_zero;        /* gradients to clear just before it                              */
     la_node *zero[LA_MAX_IN + LA_MAX_OUT];
 } la_info;
 

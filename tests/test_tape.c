@@ -430,6 +430,103 @@ START_TEST(gradients_of_kept_values_and_of_inference_tapes) {
 }
 END_TEST
 
+/* --- who writes a gradient first --- */
+
+/* y = a + b + c, which may be columns of one tensor; backward writes = where it may. */
+static unsigned first_seen; /* of the last run of three_backward */
+
+static la_status three_infer(const la_node *n, la_plan *p) {
+    p->n_out = 1;
+    p->out[0] = n->in[0]->shape;
+    return LA_OK;
+}
+static void three_forward(const la_node *n, const la_run *r) {
+    (void)r;
+    int64_t width = n->shape.d[2] * n->shape.d[3];
+    for (int64_t i = 0; i < la_len(n->shape); i++) {
+        n->x[i] = 0;
+        for (int j = 0; j < n->n_in; j++)
+            n->x[i] += n->in[j]->x[i / width * n->in[j]->ld + i % width];
+    }
+}
+static void three_backward(const la_node *n, const la_run *r) {
+    int64_t width = n->shape.d[2] * n->shape.d[3];
+    first_seen = r->first;
+    for (int j = 0; j < n->n_in; j++)
+        for (int64_t i = 0; n->in[j]->g && i < la_len(n->shape); i++) {
+            la_real *g = n->in[j]->g + i / width * n->in[j]->ld + i % width;
+            *g = r->first >> j & 1 ? n->g[i] : *g + n->g[i];
+        }
+}
+static const la_op three = {.name = "three",
+                            .sets = LA_SETS_IN(0) | LA_SETS_IN(1) | LA_SETS_IN(2),
+                            .strided = 1,
+                            .infer = three_infer,
+                            .forward = three_forward,
+                            .backward = three_backward};
+
+/* Which columns of x (2,3,6) a, b and c are, what may be written =, and the gradient then. */
+static const struct {
+    int64_t  at[3];
+    int      n, leaf;
+    unsigned first;
+    double   g[6];
+} covers[] = {
+    {{0, 2, 4}, 3, 0, 7, {1, 1, 1, 1, 1, 1}}, /* each once, in any order */
+    {{4, 0, 2}, 3, 0, 7, {1, 1, 1, 1, 1, 1}},
+    {{0, 2, 4}, 3, 1, 0, {1, 1, 1, 1, 1, 1}}, /* a leaf adds up */
+    {{0, 2}, 2, 0, 0, {1, 1, 1, 1, 0, 0}},    /* two columns are left over */
+    {{0, 2, 2}, 3, 0, 0, {1, 1, 2, 2, 0, 0}},
+    {{0, 1, 4}, 3, 0, 0, {1, 2, 1, 0, 1, 1}},
+    {{0, 0, 0}, 3, 0, 0, {3, 3, 0, 0, 0, 0}},
+};
+
+START_TEST(columns_that_cover_a_gradient_once_are_written_and_others_added) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape3(2, 3, 6)), *in[3];
+    la_node *y = covers[_i].leaf ? x : la_dropout(t, x, 0);
+    for (int i = 0; i < covers[_i].n; i++)
+        in[i] = la_heads(t, i == 1 ? la_reshape(t, y, y->shape) : y, covers[_i].at[i], 1, 2);
+    seal_sum(t, la_apply(t, &three, covers[_i].n, in, NULL));
+    for (int again = 1; again <= 2; again++) {
+        for (int i = 0; y != x && i < 36; i++) y->g[i] = R(NAN);
+        step(t);
+        ck_assert_uint_eq(first_seen, covers[_i].first);
+        for (int i = 0; i < 36; i++) is("D", x->g + i, again * covers[_i].g[i % 6]);
+    }
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(columns_of_two_shapes_of_a_tensor_are_added) { /* (1,4,4) and (1,2,8) */
+    la_tape *t = training();
+    la_node *x = input(t, la_shape3(1, 4, 4)), *y = la_dropout(t, x, 0);
+    la_node *in[] = {la_heads(t, la_reshape(t, y, la_shape3(1, 2, 8)), 2, 1, 2),
+                     la_heads(t, y, 0, 1, 2)};
+    seal_sum(t, la_apply(t, &three, 2, in, NULL));
+    step(t);
+    ck_assert_uint_eq(first_seen, 0);
+    la_tape_destroy(t);
+}
+END_TEST
+
+/* y has three readers, one of them twice. */
+START_TEST(only_the_first_writer_of_a_gradient_sets_it) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape4(1, 2, 2, 2)), *y = la_dropout(t, x, 0);
+    la_node *a = la_apply(t, &three, 2, (la_node *[]){y, x}, NULL);
+    la_node *b = la_apply(t, &three, 2, (la_node *[]){y, y}, NULL);
+    seal_sum(t, la_add(t, la_add(t, a, b), y));
+    for (int again = 1; again <= 2; again++) {
+        for (int i = 0; i < 8; i++) y->g[i] = R(NAN);
+        step(t);
+        for (int i = 0; i < 8; i++) is("D[y + x + y + y + y]", x->g + i, again * 5);
+    }
+    ck_assert_uint_eq(first_seen, 0);
+    la_tape_destroy(t);
+}
+END_TEST
+
 /* --- memory --- */
 
 enum { DEEP = 6, ROWS = 40, COLS = 24 };
@@ -786,6 +883,11 @@ int main(void) {
     tcase_add_test(c, views_share_values_and_gradients);
     tcase_add_test(c, a_node_that_the_loss_does_not_need_has_no_gradient);
     tcase_add_test(c, gradients_of_kept_values_and_of_inference_tapes);
+    c = add_case(s, "first writers");
+    tcase_add_loop_test(c, columns_that_cover_a_gradient_once_are_written_and_others_added, 0,
+                        sizeof covers / sizeof *covers);
+    tcase_add_test(c, columns_of_two_shapes_of_a_tensor_are_added);
+    tcase_add_test(c, only_the_first_writer_of_a_gradient_sets_it);
     c = add_case(s, "memory");
     tcase_add_test(c, shared_memory_changes_no_bit_and_saves_much);
     tcase_add_test(c, a_kept_value_survives_backward);

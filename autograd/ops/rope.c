@@ -54,7 +54,7 @@ static void forward(const la_node *n, const la_run *run) {
 }
 
 static void backward(const la_node *n, const la_run *run) {
-    rotate(n, run->block, -1, n->g, n->ld, n->in[0]->g, n->in[0]->ld, 1);
+    rotate(n, run->block, -1, n->g, n->ld, n->in[0]->g, n->in[0]->ld, !la_sets(run, 0));
 }
 
 static void reference(const la_node *n) {
@@ -84,6 +84,7 @@ const la_op la_op_rope = {
     .name = "rope",
     .formula = "(y_2i, y_2i+1) = (x_2i, x_2i+1) turned by p 10000^(-2i/D)",
     .file = "autograd/ops/rope.c",
+    .sets = LA_SETS_IN(0),
     .strided = 1,
     .cases = cases,
     .infer = infer,
