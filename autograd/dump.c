@@ -36,7 +36,7 @@ void la_tape_print(const la_tape *t, FILE *f) {
         fprintf(f, "  %s", n->name);
         span(f, "value", t->info[i].x);
         span(f, "gradient", t->info[i].g);
-        if (t->info[i].plan.n_saved) span(f, "saved", t->info[i].saved);
+        if (n->saved) span(f, "saved", t->info[i].saved);
         fputc('\n', f);
     }
     fprintf(f, "%d nodes, %.2f MiB (%.2f MiB if no buffers shared memory)\n", t->n,

@@ -20,6 +20,7 @@ static void run_block(void *ctx, int64_t block, int thread) {
     la_run     run = {.phase = j->phase,
                       .block = block,
                       .scratch = j->tape->scratch + j->tape->scratch_each * (size_t)thread,
+                      .common = j->tape->common,
                       .seed = j->tape->cfg.seed,
                       .step = j->tape->step,
                       .first = j->first};

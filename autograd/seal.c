@@ -4,7 +4,7 @@
  * Time runs in ticks: node i runs forward at tick i and backward at tick 2n-1-i.
  *   value      from its node's forward to its last reader, forward or backward (op->reads)
  *   gradient   from its first writer in the backward pass to its node's own backward
- *   saved      from forward to backward of its node
+ *   saved      from forward to backward of its node, if that runs
  * Leaves and inputs live always.  Placement is greedy: largest first, each at the lowest
  * offset where it meets no buffer that is alive at the same time (as in Pisarchyk and Lee,
  * "Efficient memory management for deep neural net inference", 2020, greedy by size). */
@@ -59,7 +59,7 @@ static void value_spans(la_tape *t) {
             f->x = (la_span){f->kind == LA_KIND_OP ? i : n->from->id, i};
         if (n->flags & LA_KEEP) live_until(&t->info[la_owner(t, n)->id].x, always);
         if (f->kind != LA_KIND_OP) continue;
-        f->saved = (la_span){i, f->runs_backward ? backward_tick(t, n) : i};
+        if (f->runs_backward) f->saved = (la_span){i, backward_tick(t, n)};
         for (int j = 0; j < n->n_in; j++) {
             la_span *x = &t->info[la_owner(t, n->in[j])->id].x;
             live_until(x, forward_tick(n));
@@ -211,7 +211,7 @@ static int collect(la_tape *t, buffer *b) {
         if (f->kind == LA_KIND_LEAF || f->kind == LA_KIND_IDS) continue; /* the caller's memory */
         if (f->x.last >= f->x.first) b[n] = (buffer){&d->x, len, 0, f->x, n}, n++;
         if (f->g.last >= f->g.first) b[n] = (buffer){&d->g, len, 0, f->g, n}, n++;
-        if (f->kind == LA_KIND_OP && saved) b[n] = (buffer){&d->saved, saved, 0, f->saved, n}, n++;
+        if (f->runs_backward && saved) b[n] = (buffer){&d->saved, saved, 0, f->saved, n}, n++;
     }
     return n;
 }
@@ -225,15 +225,18 @@ static la_status allocate(la_tape *t) {
         return la_fail(LA_NOMEM, "no memory to plan a tape of %d nodes", t->n);
     }
     int    n = collect(t, b);
-    size_t shared = place(b, n, met), sum = 0;
+    size_t shared = place(b, n, met), sum = 0, common = 0;
     for (int i = 0; i < n; i++) sum += b[i].len;
-    for (int i = 0; i < t->n; i++)
-        if (t->info[i].plan.n_scratch > t->scratch_each)
-            t->scratch_each = t->info[i].plan.n_scratch;
+    for (int i = 0; i < t->n; i++) {
+        const la_plan *p = &t->info[i].plan;
+        if (p->n_scratch > t->scratch_each) t->scratch_each = p->n_scratch;
+        if (p->n_common > common) common = p->n_common;
+    }
     t->scratch_each = la_padded(t->scratch_each);
-    size_t scratch = t->scratch_each * (size_t)t->threads;
-    t->bytes = (shared + scratch) * sizeof(la_real);
-    t->unshared = (sum + scratch) * sizeof(la_real);
+    common = la_padded(common);
+    size_t work = common + t->scratch_each * (size_t)t->threads;
+    t->bytes = (shared + work) * sizeof(la_real);
+    t->unshared = (sum + work) * sizeof(la_real);
 
     la_status s = LA_OK;
     if (t->cfg.max_bytes && t->bytes > t->cfg.max_bytes)
@@ -244,7 +247,8 @@ static la_status allocate(la_tape *t) {
                     (double)t->bytes / 0x1p20);
     else {
         for (int i = 0; i < n; i++) *b[i].where = (la_real *)t->memory + b[i].offset;
-        t->scratch = (la_real *)t->memory + shared;
+        t->common = (la_real *)t->memory + shared;
+        t->scratch = t->common + common;
     }
     free(b);
     free(met);

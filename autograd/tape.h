@@ -39,7 +39,7 @@ typedef struct la_node {
     struct la_node *from;            /* a view's source, or the op node of an output    */
     int64_t         offset;          /* of a view, in reals, into its source            */
     const void     *attr;            /* the op's parameters, copied into the tape       */
-    la_real        *saved;           /* written by forward, read by backward            */
+    la_real        *saved;           /* by forward for backward; NULL if none follows   */
 } la_node;
 
 typedef struct la_tape_cfg {

@@ -40,8 +40,8 @@ struct la_tape {
     const char *error;
     la_node    *loss;
     int         sealed, forwarded;
-    void       *memory; /* every buffer, and the scratch of each thread */
-    la_real    *scratch;
+    void       *memory; /* every buffer, what the blocks of a node share, each thread's scratch */
+    la_real    *common, *scratch;
     size_t      scratch_each; /* reals for each thread */
     int         threads;
     uint64_t    step;

@@ -11,7 +11,7 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-
 
 # what | file | the line as it is (a part that stands there once) | what it becomes
 faults=(
-  "eps dropped from the normaliser|autograd/ops/causal_linear.c|N[s.E] + R(s.eps);|N[s.E];"
+  "eps dropped from the normaliser|autograd/ops/causal_linear.c|N[s.E] + R(s.eps), r|N[s.E], r"
   "sign of the normaliser's gradient|autograd/ops/causal_linear.c|U[s.E] = -la_vec|U[s.E] = la_vec"
   "dP' A dropped from dB|autograd/ops/causal_linear.c|la_gemm_tn(LA_ADD, C, s.m, C, w.dP|la_gemm_tn(LA_ADD, C, s.m, 1, w.dP"
   "mask drops the diagonal|autograd/kernel.h|for (int64_t j = i + 1; j < C|for (int64_t j = i; j < C"
@@ -38,6 +38,7 @@ faults=(
   "linear: db = instead of +=|autograd/ops/linear.c|db[o] += dy[i * s.O + o];|db[o] = dy[i * s.O + o];"
   "embedding: repeated ids overwrite|autograd/ops/embedding.c|row[j] += dy[j];|row[j] = dy[j];"
   "cross_entropy: ignored labels counted|autograd/ops/cross_entropy.c|count += label[i] >= 0;|count += 1;"
+  "saved where no backward follows|autograd/seal.c|if (f->runs_backward && saved)|if (f->kind == LA_KIND_OP && saved)"
   "rope: backward turns the same way|autograd/ops/rope.c|rotate(n, run->block, -1,|rotate(n, run->block, 1,"
   "dropout: the same mask each step|autograd/ops/dropout.c|run->step * quads + |"
   "heads mixed|autograd/kernel.h|* n->ld + h * n->shape.d[3];|* n->ld;"

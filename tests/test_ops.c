@@ -114,6 +114,8 @@ START_TEST(inference_gives_the_values_of_training) {
         int64_t at = differ(la_len(a.out[k]->shape), a.out[k]->x, b.out[k]->x);
         ck_assert_msg(at < 0, "%s: output %d differs at %lld", title(it), k, (long long)at);
     }
+    for (int i = 0; i < la_tape_len(b.tape); i++) /* nothing is kept for a backward */
+        ck_assert_ptr_null(la_tape_at(b.tape, i)->saved);
     FAILS(la_tape_backward(b.tape, 1), LA_STATE, "no parameter");
     la_trial_destroy(&a);
     la_trial_destroy(&b);

@@ -100,9 +100,9 @@ static head find(const la_node *n, dims s, int64_t block) {
                  n->in[2]->ld,
                  n->ld,
                  block * s.m * s.e,
-                 n->saved + block * each,
+              n->saved ? n->saved + block * each : NULL,
                  NULL};
-    a.D = a.S + s.chunks * s.m * s.e;
+    if (a.S) a.D = a.S + s.chunks * s.m * s.e;
     return a;
 }
 
@@ -154,13 +154,13 @@ static void forward(const la_node *n, const la_run *run) {
     for (int64_t c = 0, t = 0; t < s.T; c++, t += s.C) {
         int64_t C = la_min(s.C, s.T - t);
         load_chunk(n, s, a, &w, t, C);
-        memcpy(a.S + c * s.m * s.e, w.S, state);
+        if (a.S) memcpy(a.S + c * s.m * s.e, w.S, state);
         la_gemm_nn(LA_SET, C, s.e, s.m, w.A, s.m, w.S, s.e, w.N, s.e);
         la_gemm_nn(LA_ADD, C, s.e, C, w.P, C, w.V, s.e, w.N, s.e);
         for (int64_t i = 0; i < C; i++) {
             la_real *N = w.N + i * s.e, *o = n->x + a.o + (t + i) * a.ldo;
-            a.D[t + i] = N[s.E] + R(s.eps);
-            la_real r = inverse(a.D[t + i]);
+            la_real  D = N[s.E] + R(s.eps), r = inverse(D);
+            if (a.D) a.D[t + i] = D;
             for (int64_t j = 0; j < s.E; j++) o[j] = N[j] * r;
         }
         la_gemm_tn(LA_ADD, s.m, s.e, C, w.B, s.m, w.V, s.e, w.S, s.e);

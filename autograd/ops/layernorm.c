@@ -54,8 +54,7 @@ static void forward(const la_node *n, const la_run *run) {
         la_real r = 1 / sqrt(v / R(C) + eps);
         for (int64_t c = 0; c < C; c++) y[c] = gain[c] * ((x[c] - m) * r);
         for (int64_t c = 0; bias && c < C; c++) y[c] += bias[c];
-        n->saved[2 * i] = m;
-        n->saved[2 * i + 1] = r;
+        if (n->saved) n->saved[2 * i] = m, n->saved[2 * i + 1] = r;
     }
 }
 
