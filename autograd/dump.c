@@ -22,8 +22,9 @@ static const char *label(const la_tape *t, const la_node *n) {
 size_t la_tape_bytes(const la_tape *t) { return t->bytes; }
 size_t la_tape_unshared(const la_tape *t) { return t->unshared; }
 
-static void span(FILE *f, const char *what, la_span s) {
+static void lives(FILE *f, const char *what, la_span s, la_span again) {
     if (s.last >= s.first) fprintf(f, "  %s %d-%d", what, s.first, s.last);
+    if (again.last >= again.first) fprintf(f, ", %d-%d", again.first, again.last);
 }
 
 void la_tape_print(const la_tape *t, FILE *f) {
@@ -34,9 +35,11 @@ void la_tape_print(const la_tape *t, FILE *f) {
         for (int j = 0; j < n->n_in; j++) fprintf(f, "%s%d", j ? "," : " <- ", n->in[j]->id);
         if (n->from) fprintf(f, " <- %d", n->from->id);
         fprintf(f, "  %s", n->name);
-        span(f, "value", t->info[i].x);
-        span(f, "gradient", t->info[i].g);
-        if (t->info[i].plan.n_saved) span(f, "saved", t->info[i].saved);
+        const la_info *d = t->info + i;
+        if (d->part) fprintf(f, "  part %d%s", d->part, d->runs_again ? ", computed again" : "");
+        lives(f, "value", d->x[0], d->x[1]);
+        lives(f, "gradient", d->g, (la_span){0, -1});
+        if (n->saved) lives(f, "saved", d->saved[0], d->saved[1]);
         fputc('\n', f);
     }
     fprintf(f, "%d nodes, %.2f MiB (%.2f MiB if no buffers shared memory)\n", t->n,

@@ -24,6 +24,9 @@ static inline la_range la_cut(int64_t n, int64_t size, int64_t i) {
     return (la_range){i * size, la_min(n, (i + 1) * size)};
 }
 
+/* Whether backward writes the gradient of input i with =. */
+static inline int la_sets(const la_run *r, int i) { return (int)(r->first >> i & 1); }
+
 /* One matrix of a thread's scratch: where its pointer goes, and its reals. */
 typedef struct la_part {
     la_real **where;

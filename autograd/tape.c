@@ -15,6 +15,7 @@ la_status la_tape_create(la_tape **out, const la_tape_cfg *cfg) {
 void la_tape_destroy(la_tape *t) {
     if (!t) return;
     free(t->memory);
+    free(t->schedule);
     free(t->nodes);
     free(t->info);
     la_arena_free(&t->arena);
@@ -52,7 +53,7 @@ static la_node *append(la_tape *t, la_kind kind, const char *name, la_shape s) {
             t, la_fail(LA_SHAPE, "%s cannot have the shape %s", name, la_shape_text(s, text)));
     *n = (la_node){.name = copy, .id = t->n, .shape = s};
     n->ld = s.n == 4 ? s.d[2] * s.d[3] : la_last(s);
-    t->info[t->n] = (la_info){.kind = kind};
+    t->info[t->n] = (la_info){.kind = kind, .part = t->part};
     t->nodes[t->n++] = n;
     return n;
 }
@@ -166,6 +167,16 @@ la_node *la_apply(la_tape *t, const la_op *op, int n_in, la_node *const in[], co
         first->out[k] = n;
     }
     return first;
+}
+
+void la_recompute_begin(la_tape *t) {
+    if (t->part) la_tape_fail(t, la_fail(LA_STATE, "la_recompute_begin twice: parts do not nest"));
+    t->part = ++t->n_parts;
+}
+
+void la_recompute_end(la_tape *t) {
+    if (!t->part) la_tape_fail(t, la_fail(LA_STATE, "la_recompute_end without a beginning"));
+    t->part = 0;
 }
 
 la_node *la_keep(la_node *n) {

@@ -39,7 +39,7 @@ typedef struct la_node {
     struct la_node *from;            /* a view's source, or the op node of an output    */
     int64_t         offset;          /* of a view, in reals, into its source            */
     const void     *attr;            /* the op's parameters, copied into the tape       */
-    la_real        *saved;           /* written by forward, read by backward            */
+    la_real        *saved;           /* by forward for backward; NULL if none follows   */
 } la_node;
 
 typedef struct la_tape_cfg {
@@ -74,6 +74,13 @@ la_node *la_keep(la_node *n);
 la_node *la_named(la_tape *t, la_node *n, const char *name);
 /* A failure outside of la_apply (a layer that does not fit): seal reports it. */
 la_node *la_tape_fail(la_tape *t, la_status s);
+
+/* What is recorded between the two is a part that trades time for memory: after forward its values
+ * are given up, and before its backward they are computed again, with the same bits.  Values that
+ * are kept or read outside of the part stay.  Parts do not nest; without a backward they do
+ * nothing. */
+void la_recompute_begin(la_tape *t);
+void la_recompute_end(la_tape *t);
 
 /* --- seal: works out which buffers may share memory, then allocates once --- */
 la_status la_tape_seal(la_tape *t, la_node *loss); /* loss NULL: inference only           */

@@ -74,7 +74,18 @@ static la_node *real_input(la_trial *r, la_shape s, const la_trial_cfg *cfg) {
                                                       "input 4", "input 5", "input 6", "input 7"};
     int                      i = r->n_in++;
     la_node                 *n = la_input(r->tape, names[i], s, !(cfg->without_grad >> i & 1));
-    return r->in[i] = n;
+    r->in[i] = n;
+    return cfg->behind ? la_dropout(r->tape, n, 0) : n;
+}
+
+/* q, k, v (B,T,H,...) of these shapes: an input each, or columns of one. */
+static void heads(la_trial *r, const la_shape s[3], const la_trial_cfg *cfg, la_node *in[3]) {
+    int64_t width = 0, at = 0;
+    for (int i = 0; i < 3; i++) width += s[i].d[2] * s[i].d[3];
+    la_node *x = cfg->columns ? real_input(r, la_shape3(s[0].d[0], s[0].d[1], width), cfg) : NULL;
+    for (int i = 0; i < 3; at += s[i].d[2] * s[i].d[3], i++)
+        in[i] = cfg->columns ? la_heads(r->tape, x, at, s[i].d[2], s[i].d[3])
+                             : real_input(r, s[i], cfg);
 }
 
 static void fill(la_node *n, double lo, double hi, uint64_t seed, uint64_t which) {
@@ -90,6 +101,7 @@ static void record_plain(la_trial *r, const la_subject *s, const la_case *c,
                          const la_trial_cfg *cfg) {
     la_node *in[LA_MAX_IN];
     int      n = 0;
+    if (s->variant) heads(r, c->in, cfg, in), n = 3;
     for (; n < LA_MAX_IN && c->in[n].n; n++)
         in[n] = c->ids[n].hi > c->ids[n].lo ? integers(r, c, n, cfg->seed)
                                             : real_input(r, c->in[n], cfg);
@@ -116,7 +128,8 @@ static void record_split(la_trial *r, const la_subject *s, const la_case *c,
     for (int part = 0; past && part < 2; part++) {
         int64_t  n = part ? T - T / 2 : T / 2;
         la_node *in[3];
-        for (int i = 0; i < 3; i++) in[i] = real_input(r, la_shape4(B, n, H, i < 2 ? D : E), cfg);
+        la_shape q = la_shape4(B, n, H, D);
+        heads(r, (la_shape[]){q, q, la_shape4(B, n, H, E)}, cfg, in);
         past[16 * part] = part ? (int32_t)(T / 2) : 0;
         la_node *p = la_integers(r->tape, "past", la_shape1(1), past + 16 * part);
         add_output(r, la_attention(r->tape, &r->cfg, in[0], in[1], in[2], state, p, &state));

@@ -26,6 +26,8 @@ typedef struct la_trial_cfg {
     int      inference; /* no loss, no gradients                                     */
     int      split;     /* variants with T > 1: two texts, the state handed from one to the other */
     unsigned without_grad; /* bit i: input i gets no gradient                           */
+    int      behind;       /* the op reads results of another op (the same numbers), not leaves */
+    int      columns;      /* variants: q, k, v are columns of one input, as in a model */
     uint64_t seed;
 } la_trial_cfg;
 

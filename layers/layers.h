@@ -63,6 +63,7 @@ typedef struct la_lm_cfg {
     la_pos      pos;
     double      dropout;
     int         bias;
+    int         recompute; /* keep only what goes from block to block until backward             */
     size_t      max_bytes; /* of weights and gradients; 0: no limit                            */
 } la_lm_cfg;
 

@@ -167,9 +167,11 @@ la_node *la_lm_logits(const la_lm *lm, la_tape *t, const la_lm_input *in) {
     la_node *x = embed(lm, t, in);
     for (int64_t i = 0; i < lm->cfg.layers; i++) {
         const la_block_layer *b = lm->blocks + i;
+        if (lm->cfg.recompute) la_recompute_begin(t);
         if (lm->cfg.attn.variant->op) x = attend(lm, t, i, x, in);
         la_node *y = la_norm_apply(&b->ln_2, lm->params, t, x);
         x = after(lm, t, x, la_mlp_apply(&b->mlp, lm->params, t, y, within(lm, t, x)));
+        if (lm->cfg.recompute) la_recompute_end(t);
     }
     x = la_norm_apply(&lm->ln_f, lm->params, t, x);
     return la_named(t, la_linear(t, x, la_param_node(t, lm->params, lm->wte), NULL), "lm_head");

@@ -101,10 +101,11 @@ START_TEST(defaults_are_those_of_the_specification) {
         {"threads", "0"},         {"preset", ""},
         {"config", ""},           {"dry-run", "off"},
         {"dump-graph", ""},       {"overfit-batch", "off"},
-        {"log-interval", "0"},    {"quiet", "off"},
-        {"checkpoint", ""},       {"tokens", "500"},
-        {"temperature", "0.8"},   {"top-k", "200"},
-        {"top-p", "1"},           {"explain", ""},
+        {"recompute", "off"},     {"log-interval", "0"},
+        {"quiet", "off"},         {"checkpoint", ""},
+        {"tokens", "500"},        {"temperature", "0.8"},
+        {"top-k", "200"},         {"top-p", "1"},
+        {"explain", ""},
     };
     char buf[LA_NUMBER_TEXT];
     ck_assert_int_eq(LA_N_OPTIONS, sizeof want / sizeof *want);
@@ -659,7 +660,8 @@ START_TEST(resuming_refuses_another_model_or_another_order) {
         "data y",           "max-iters 9",     "lr .5",          "min-lr 0",   "warmup-iters 1",
         "lr-decay-iters 5", "schedule linear", "weight-decay 0", "beta1 .5",   "beta2 .5",
         "grad-clip 0",      "eval-interval 2", "eval-iters 1",   "patience 2", "sample-every 10",
-        "keep 7",           "save-interval 3", "log-interval 4", "val-data y", "prompt abc"};
+        "keep 7",           "save-interval 3", "log-interval 4", "val-data y", "prompt abc",
+        "recompute on"};
     int  stored = 0;
     char line[128];
     for (size_t i = 0; i < sizeof never / sizeof *never; i++) {

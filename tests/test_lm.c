@@ -402,6 +402,36 @@ START_TEST(decoding_goes_on_from_a_prompt) {
 }
 END_TEST
 
+START_TEST(recomputation_changes_no_bit_and_needs_less_memory) {
+    model  m[2], plain[2];
+    double l[2] = {0};
+    for (int k = 0; k < 2; k++) {
+        la_lm_cfg cfg = combination(_i);
+        cfg.dropout = 0.2;
+        cfg.recompute = k;
+        cfg.layers = 4;
+        make(m + k, &cfg, B, T, 1);
+        golden_start(m[k].lm);
+        for (int batch = 0; batch < 2; batch++) { /* gradients add up */
+            la_tape_set_step(m[k].t, (uint64_t)batch);
+            m[k].tokens[3] = batch;
+            l[k] += loss(m + k);
+            OK(la_tape_backward(m[k].t, 0.5));
+        }
+        record(plain + k, m[k].lm, B, T, 0, NULL, 0);
+    }
+    ck_assert(l[0] == l[1]);
+    int64_t at = differ((int64_t)la_params_len(m[0].lm->params), la_params_g(m[0].lm->params),
+                        la_params_g(m[1].lm->params));
+    ck_assert_msg(at < 0, "%s: gradients differ at %lld", title(&m[0].lm->cfg), (long long)at);
+    ck_assert_msg(la_tape_bytes(m[1].t) < la_tape_bytes(m[0].t) * 2 / 3,
+                  "%s: %zu bytes, and %zu without", title(&m[0].lm->cfg), la_tape_bytes(m[1].t),
+                  la_tape_bytes(m[0].t));
+    ck_assert_uint_eq(la_tape_bytes(plain[0].t), la_tape_bytes(plain[1].t)); /* inference */
+    for (int k = 0; k < 2; k++) erase(plain + k, 0), erase(m + k, 1);
+}
+END_TEST
+
 START_TEST(dropout_is_for_training_only) {
     la_lm_cfg cfg = combination(_i);
     model     a, b, c;
@@ -672,6 +702,7 @@ int main(void) {
     tcase_add_loop_test(c, the_last_token_changes_no_bit_of_an_earlier_logit, 0, n);
     tcase_add_loop_test(c, decoding_token_by_token_gives_the_logits_of_the_whole_text, 0, n);
     tcase_add_loop_test(c, decoding_goes_on_from_a_prompt, 0, n);
+    tcase_add_loop_test(c, recomputation_changes_no_bit_and_needs_less_memory, 0, n);
     tcase_add_loop_test(c, dropout_is_for_training_only, 0, n);
     tcase_add_loop_test(c, accumulated_micro_batches_are_one_batch, 0, n);
     c = add_case(s, "golden values");

@@ -114,6 +114,8 @@ START_TEST(inference_gives_the_values_of_training) {
         int64_t at = differ(la_len(a.out[k]->shape), a.out[k]->x, b.out[k]->x);
         ck_assert_msg(at < 0, "%s: output %d differs at %lld", title(it), k, (long long)at);
     }
+    for (int i = 0; i < la_tape_len(b.tape); i++) /* nothing is kept for a backward */
+        ck_assert_ptr_null(la_tape_at(b.tape, i)->saved);
     FAILS(la_tape_backward(b.tape, 1), LA_STATE, "no parameter");
     la_trial_destroy(&a);
     la_trial_destroy(&b);
@@ -205,6 +207,47 @@ START_TEST(an_input_without_gradient_leaves_the_others_alone) {
 }
 END_TEST
 
+/* A backward that may not write = has all gradients cleared before it: the same bits must come of
+ * the two ways, and of memory that holds NaN or the garbage that forward leaves there. */
+static void fill_gradients(const la_tape *t, la_real with) {
+    for (int i = 0; i < la_tape_len(t); i++) {
+        const la_node *n = la_tape_at(t, i);
+        int            of_op = n->op || (n->from && n->from->out[1] == n);
+        for (int64_t j = 0; of_op && n->g && j < la_len(n->shape); j++) n->g[j] = with;
+    }
+}
+
+START_TEST(no_gradient_depends_on_what_its_memory_held) {
+    for (int columns = 0; columns <= (items[_i].subject.variant != NULL); columns++) {
+        item         cleared = items[_i];
+        la_subject  *s = &cleared.subject;
+        la_op        op = *s->op;
+        la_attn      variant;
+        la_trial     r[2];
+        la_trial_cfg cfg = {.split = cleared.split, .behind = 1, .columns = columns, .seed = 5};
+        op.sets = 0;
+        s->op = &op;
+        if (s->variant) {
+            variant = *s->variant;
+            variant.op = &op;
+            s->variant = &variant;
+        }
+        OK(la_trial_create(r, s, cleared.c, &cfg));
+        OK(la_trial_create(r + 1, &items[_i].subject, cleared.c, &cfg));
+        step(r);
+        fill_gradients(r[1].tape, R(NAN));
+        step(r + 1);
+        for (int k = 0; k < r[0].n_in; k++) {
+            int64_t at = differ(la_len(r[0].in[k]->shape), r[0].in[k]->g, r[1].in[k]->g);
+            ck_assert_msg(at < 0, "%s, %s: gradient %d is %g and %g at %lld", title(&cleared),
+                          columns ? "columns" : "inputs", k, (double)r[0].in[k]->g[at],
+                          (double)r[1].in[k]->g[at], (long long)at);
+        }
+        la_trial_destroy(r), la_trial_destroy(r + 1);
+    }
+}
+END_TEST
+
 START_TEST(threads_change_no_bit) {
     const item *it = items + _i;
     la_trial    r[3];
@@ -244,6 +287,7 @@ int main(void) {
                "64-bit test\n");
     tcase_add_loop_test(c, two_backwards_give_twice_the_gradient, 0, n_items);
     tcase_add_loop_test(c, an_input_without_gradient_leaves_the_others_alone, 0, n_items);
+    tcase_add_loop_test(c, no_gradient_depends_on_what_its_memory_held, 0, n_items);
     c = add_case(s, "threads");
     tcase_add_loop_test(c, threads_change_no_bit, 0, n_items);
     return run_suite(s);

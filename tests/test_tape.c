@@ -4,6 +4,7 @@
 
 #include "testing.h"
 
+#include "autograd/attention/attention.h"
 #include "autograd/op.h"
 #include "autograd/ops.h"
 #include "autograd/params.h"
@@ -355,6 +356,18 @@ START_TEST(a_leaf_that_is_the_loss_adds_up_too) { /* D[x] = 1, twice, on top of 
 }
 END_TEST
 
+START_TEST(an_input_that_is_the_loss_adds_up_too) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape1(1));
+    la_gelu(t, x); /* its value must not lie where x's gradient is */
+    OK(la_tape_seal(t, x));
+    x->x[0] = 1;
+    for (int i = 0; i < 2; i++) step(t);
+    ck_assert_double_eq((double)x->g[0], 2);
+    la_tape_destroy(t);
+}
+END_TEST
+
 START_TEST(a_parameter_used_twice_gets_the_sum) { /* w x + w y: D = x + y */
     la_params *p;
     OK(la_params_create(&p));
@@ -398,8 +411,10 @@ START_TEST(a_node_that_the_loss_does_not_need_has_no_gradient) {
     la_node *x = input(t, la_shape1(2)), *other = input(t, la_shape1(2)), *side = la_gelu(t, other);
     la_node *both = la_add(t, x, side),
             *y = la_gelu(t, x); /* `both` hangs on x, and on nothing below */
+    la_node *norm = la_keep(la_layernorm(t, other, input(t, la_shape1(2)), NULL, 1e-5));
     la_keep(both);
     seal_sum(t, y);
+    ck_assert_ptr_null(norm->saved);
     x->x[0] = x->x[1] = 0;
     step(t);
     is("D[gelu(x), x] at 0", x->g, 0.5);
@@ -430,6 +445,105 @@ START_TEST(gradients_of_kept_values_and_of_inference_tapes) {
 }
 END_TEST
 
+/* --- who writes a gradient first --- */
+
+/* y = a + b + c, which may be columns of one tensor; backward writes = where it may. */
+static unsigned first_seen; /* of the last run of three_backward */
+static long     three_forwards;
+
+static la_status three_infer(const la_node *n, la_plan *p) {
+    p->n_out = 1;
+    p->out[0] = n->in[0]->shape;
+    return LA_OK;
+}
+static void three_forward(const la_node *n, const la_run *r) {
+    (void)r;
+    three_forwards++;
+    int64_t width = n->shape.d[2] * n->shape.d[3];
+    for (int64_t i = 0; i < la_len(n->shape); i++) {
+        n->x[i] = 0;
+        for (int j = 0; j < n->n_in; j++)
+            n->x[i] += n->in[j]->x[i / width * n->in[j]->ld + i % width];
+    }
+}
+static void three_backward(const la_node *n, const la_run *r) {
+    int64_t width = n->shape.d[2] * n->shape.d[3];
+    first_seen = r->first;
+    for (int j = 0; j < n->n_in; j++)
+        for (int64_t i = 0; n->in[j]->g && i < la_len(n->shape); i++) {
+            la_real *g = n->in[j]->g + i / width * n->in[j]->ld + i % width;
+            *g = r->first >> j & 1 ? n->g[i] : *g + n->g[i];
+        }
+}
+static const la_op three = {.name = "three",
+                            .sets = LA_SETS_IN(0) | LA_SETS_IN(1) | LA_SETS_IN(2),
+                            .strided = 1,
+                            .infer = three_infer,
+                            .forward = three_forward,
+                            .backward = three_backward};
+
+/* Which columns of x (2,3,6) a, b and c are, what may be written =, and the gradient then. */
+static const struct {
+    int64_t  at[3];
+    int      n, leaf;
+    unsigned first;
+    double   g[6];
+} covers[] = {
+    {{0, 2, 4}, 3, 0, 7, {1, 1, 1, 1, 1, 1}}, /* each once, in any order */
+    {{4, 0, 2}, 3, 0, 7, {1, 1, 1, 1, 1, 1}},
+    {{0, 2, 4}, 3, 1, 0, {1, 1, 1, 1, 1, 1}}, /* a leaf adds up */
+    {{0, 2}, 2, 0, 0, {1, 1, 1, 1, 0, 0}},    /* two columns are left over */
+    {{0, 2, 2}, 3, 0, 0, {1, 1, 2, 2, 0, 0}},
+    {{0, 1, 4}, 3, 0, 0, {1, 2, 1, 0, 1, 1}},
+    {{0, 0, 0}, 3, 0, 0, {3, 3, 0, 0, 0, 0}},
+};
+
+START_TEST(columns_that_cover_a_gradient_once_are_written_and_others_added) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape3(2, 3, 6)), *in[3];
+    la_node *y = covers[_i].leaf ? x : la_dropout(t, x, 0);
+    for (int i = 0; i < covers[_i].n; i++)
+        in[i] = la_heads(t, i == 1 ? la_reshape(t, y, y->shape) : y, covers[_i].at[i], 1, 2);
+    seal_sum(t, la_apply(t, &three, covers[_i].n, in, NULL));
+    for (int again = 1; again <= 2; again++) {
+        for (int i = 0; y != x && i < 36; i++) y->g[i] = R(NAN);
+        step(t);
+        ck_assert_uint_eq(first_seen, covers[_i].first);
+        for (int i = 0; i < 36; i++) is("D", x->g + i, again * covers[_i].g[i % 6]);
+    }
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(columns_of_two_shapes_of_a_tensor_are_added) { /* (1,4,4) and (1,2,8) */
+    la_tape *t = training();
+    la_node *x = input(t, la_shape3(1, 4, 4)), *y = la_dropout(t, x, 0);
+    la_node *in[] = {la_heads(t, la_reshape(t, y, la_shape3(1, 2, 8)), 2, 1, 2),
+                     la_heads(t, y, 0, 1, 2)};
+    seal_sum(t, la_apply(t, &three, 2, in, NULL));
+    step(t);
+    ck_assert_uint_eq(first_seen, 0);
+    la_tape_destroy(t);
+}
+END_TEST
+
+/* y has three readers, one of them twice. */
+START_TEST(only_the_first_writer_of_a_gradient_sets_it) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape4(1, 2, 2, 2)), *y = la_dropout(t, x, 0);
+    la_node *a = la_apply(t, &three, 2, (la_node *[]){y, x}, NULL);
+    la_node *b = la_apply(t, &three, 2, (la_node *[]){y, y}, NULL);
+    seal_sum(t, la_add(t, la_add(t, a, b), y));
+    for (int again = 1; again <= 2; again++) {
+        for (int i = 0; i < 8; i++) y->g[i] = R(NAN);
+        step(t);
+        for (int i = 0; i < 8; i++) is("D[y + x + y + y + y]", x->g + i, again * 5);
+    }
+    ck_assert_uint_eq(first_seen, 0);
+    la_tape_destroy(t);
+}
+END_TEST
+
 /* --- memory --- */
 
 enum { DEEP = 6, ROWS = 40, COLS = 24 };
@@ -442,7 +556,7 @@ typedef struct net {
 } net;
 
 /* Blocks like those of a model: norm, linear, gelu, linear, dropout, and the way around them. */
-static void build(net *n, int keep_all, size_t max_bytes) {
+static void build_parts(net *n, int keep_all, int parts, size_t max_bytes) {
     la_param w[DEEP][3];
     OK(la_params_create(&n->p));
     for (int i = 0; i < DEEP; i++) {
@@ -457,13 +571,19 @@ static void build(net *n, int keep_all, size_t max_bytes) {
     OK(la_tape_create(&n->t, &(la_tape_cfg){.grad = 1, .seed = 3, .max_bytes = max_bytes}));
     la_node *x = la_leaf(n->t, "x", la_shape2(ROWS, COLS), n->x, NULL);
     for (int i = 0; i < DEEP; i++) {
+        if (parts) la_recompute_begin(n->t);
         la_node *y = la_layernorm(n->t, x, la_param_node(n->t, n->p, w[i][0]), NULL, 1e-5);
         y = la_gelu(n->t, la_linear(n->t, y, la_param_node(n->t, n->p, w[i][1]), NULL));
         y = la_dropout(n->t, la_linear(n->t, y, la_param_node(n->t, n->p, w[i][2]), NULL), 0.1);
         x = la_add(n->t, x, y);
+        if (parts) la_recompute_end(n->t);
     }
     n->loss = la_inner(n->t, x, x);
     for (int i = 0; keep_all && i < la_tape_len(n->t); i++) la_keep((la_node *)la_tape_at(n->t, i));
+}
+
+static void build(net *n, int keep_all, size_t max_bytes) {
+    build_parts(n, keep_all, 0, max_bytes);
 }
 
 static void tear(net *n) {
@@ -559,6 +679,186 @@ START_TEST(a_hundred_replays_allocate_nothing) {
 }
 END_TEST
 
+/* --- parts that are computed again --- */
+
+static la_node *wide_input(la_tape *t) { return input(t, la_shape4(1, 2, 2, 2)); }
+
+START_TEST(parts_are_begun_and_ended_in_turn) {
+    static const char *const says[] = {"parts do not nest", "without a beginning",
+                                       "la_recompute_begin has no la_recompute_end"};
+    la_tape                 *t = training();
+    if (_i != 1) la_recompute_begin(t);
+    if (_i == 0) la_recompute_begin(t);
+    la_node *y = la_gelu(t, input(t, la_shape1(1)));
+    if (_i != 2) la_recompute_end(t);
+    FAILS(la_tape_seal(t, y), LA_STATE, says[_i]);
+    la_tape_destroy(t);
+}
+END_TEST
+
+enum { NOBODY, GELU, DROPPED }; /* who reads y after: gelu reads it backward, too */
+
+START_TEST(only_what_is_needed_is_computed_again) {
+    static const struct {
+        int  keep, outside, own, reader;
+        long runs; /* of the forward of y = x + x in a step */
+    } is[] = {
+        {0, 0, 0, NOBODY, 1},  {0, 0, 0, GELU, 2},
+        {0, 0, 0, DROPPED, 2}, /* gelu reads what dropout made of it */
+        {0, 0, 1, NOBODY, 2},  /* its own backward reads it */
+        {1, 0, 0, GELU, 1},    /* kept, so it is still there */
+        {0, 1, 0, GELU, 1},
+    };
+    la_op    own = three;
+    la_tape *t = training();
+    la_node *x = wide_input(t), *w = wide_input(t);
+    own.reads = is[_i].own ? LA_READS_OUT(0) : 0;
+    la_recompute_begin(t);
+    la_node *y = la_apply(t, &own, 2, (la_node *[]){x, x}, NULL), *z = y;
+    if (is[_i].keep) la_keep(la_reshape(t, y, la_shape1(8)));
+    if (is[_i].reader == DROPPED) z = la_dropout(t, z, 0.1);
+    z = la_add(t, is[_i].reader != NOBODY ? la_gelu(t, z) : z, w);
+    la_recompute_end(t);
+    if (is[_i].outside) z = la_add(t, z, la_reshape(t, y, z->shape));
+    seal_sum(t, z);
+    three_forwards = 0;
+    step(t);
+    ck_assert_int_eq(three_forwards, is[_i].runs);
+    la_tape_destroy(t);
+}
+END_TEST
+
+static char *dump(la_tape *t, void (*write)(const la_tape *, FILE *));
+
+START_TEST(saved_is_given_up_even_if_the_value_stays) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape2(2, 3)), *gain = input(t, la_shape1(3));
+    la_recompute_begin(t);
+    la_node *y = la_layernorm(t, x, gain, NULL, 1e-5);
+    la_recompute_end(t);
+    seal_sum(t, y);
+    char *text = dump(t, la_tape_print);
+    ck_assert_msg(strstr(text, "saved 2-2, 6-7") != NULL, "%s", text);
+    free(text);
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(recomputed_parts_change_no_bit_and_need_less_memory) {
+    net a, b;
+    build(&a, 0, 0);
+    build_parts(&b, 0, 1, 0);
+    OK(la_tape_seal(a.t, a.loss));
+    OK(la_tape_seal(b.t, b.loss));
+    for (int i = 0; i < 3; i++) {
+        la_tape_set_step(a.t, (uint64_t)i), la_tape_set_step(b.t, (uint64_t)i);
+        step(a.t);
+        step(b.t);
+        ck_assert_int_eq(differ(1, a.loss->x, b.loss->x), -1);
+        int64_t at = differ((int64_t)la_params_len(a.p), la_params_g(a.p), la_params_g(b.p));
+        ck_assert_msg(at < 0, "step %d: gradients differ at %lld", i, (long long)at);
+    }
+    ck_assert_msg(la_tape_bytes(b.t) < la_tape_bytes(a.t) * 2 / 3, "%zu bytes, and %zu without",
+                  la_tape_bytes(b.t), la_tape_bytes(a.t));
+    OK(la_tape_find_nonfinite(b.t));
+    b.x[3] = R(NAN);
+    FAILS(la_tape_find_nonfinite(b.t), LA_NUMERIC, "the value of x (leaf) is not a number");
+    tear(&a), tear(&b);
+}
+END_TEST
+
+/* A random graph of 8 numbers a node, whose nodes are in parts, kept and viewed at random. */
+enum { GRAPH = 40, GRAPHS = 60 };
+
+typedef struct graph {
+    la_tape *t;
+    la_node *x, *w, *state, *loss;
+} graph;
+
+static const int32_t graph_past[] = {1};
+
+static la_node *random_node(graph *g, la_node *const *from, const la_attn_cfg *attn, uint64_t seed,
+                            int i) {
+#define DRAW(what, n) (int)la_rng_below(seed, (uint64_t)(what), (uint64_t)i, (uint64_t)(n))
+    la_node *a = from[i - 1 - DRAW(1, i < 6 ? i : 6)], *b = from[DRAW(2, i)];
+    la_shape s = a->shape, rows = la_shape2(2, 4);
+    switch (DRAW(0, 8)) {
+    case 0:
+        return la_gelu(g->t, a);
+    case 1:
+        return la_add(g->t, a, b);
+    case 2:
+        return la_dropout(g->t, a, 0.2);
+    case 3:
+        return la_reshape(g->t, la_layernorm(g->t, la_reshape(g->t, a, rows), g->w, NULL, 1e-5), s);
+    case 4:
+        return la_rope(g->t, a, la_integers(g->t, "past", la_shape1(1), graph_past));
+    case 5: {
+        la_node *in[] = {la_heads(g->t, la_reshape(g->t, a, la_shape3(1, 2, 4)), 2, 1, 2),
+                         la_heads(g->t, la_reshape(g->t, a, la_shape3(1, 2, 4)), 0, 1, 2)};
+        la_node *sum = la_reshape(g->t, la_apply(g->t, &three, 2, in, NULL), la_shape2(2, 2));
+        la_node *y = la_linear(g->t, sum, la_reshape(g->t, g->x, la_shape2(4, 2)), NULL);
+        return la_reshape(g->t, y, s);
+    }
+    default:
+        return la_attention(g->t, attn, a, b, a, g->state,
+                            la_integers(g->t, "past", la_shape1(1), graph_past),
+                            DRAW(3, 2) ? &g->state : NULL);
+    }
+}
+
+static void build_graph(graph *g, const la_attn *a, uint64_t seed, int parts) {
+    static la_attn_cfg attn;
+    la_node           *node[GRAPH];
+    int64_t            len = la_attn_state_len(a, 2, 2, 4);
+    int                open = 0;
+    attn = (la_attn_cfg){.variant = a, .eps = 0.1, .chunk = 1};
+    OK(la_tape_create(&g->t, &(la_tape_cfg){.grad = 1, .seed = 4}));
+    node[0] = g->x = wide_input(g->t);
+    g->w = la_input(g->t, "w", la_shape1(4), 1);
+    la_node *start = g->state = la_input(g->t, "state", la_shape3(1, 2, len), 1);
+    for (int i = 1; i < GRAPH; i++) {
+        if (DRAW(4, 5) == 0) {
+            if (open && parts) la_recompute_end(g->t);
+            open = DRAW(5, 4) > 0;
+            if (open && parts) la_recompute_begin(g->t);
+        }
+        node[i] = random_node(g, node, &attn, seed, i);
+        if (!parts || DRAW(6, 12) == 0) la_keep(node[i]);
+    }
+    if (open && parts) la_recompute_end(g->t);
+    la_node *last = la_add(g->t, node[GRAPH - 1], node[GRAPH - 2]);
+    g->loss = la_inner(g->t, last, node[GRAPH - 3]);
+    g->state = start;
+    OK(la_tape_seal(g->t, g->loss));
+    fill_uniform(8, 1, 1, g->x->x);
+    fill_uniform(4, 1, 2, g->w->x);
+    la_attn_state_start(a, 2, 2, 2, len, start->x);
+}
+#undef DRAW
+
+START_TEST(parts_of_random_graphs_change_no_bit) { /* _i is the variant */
+    const la_attn *a = la_attns[_i];
+    for (uint64_t seed = 0; a->op && seed < GRAPHS; seed++) {
+        graph g[2];
+        for (int k = 0; k < 2; k++) {
+            build_graph(g + k, a, seed, k);
+            for (int i = 0; i < 2; i++) {
+                la_tape_set_step(g[k].t, (uint64_t)i);
+                step(g[k].t);
+            }
+        }
+        ck_assert_msg(isfinite((double)*g[0].loss->x), "graph %d is not finite", (int)seed);
+        ck_assert_msg(differ(1, g[0].loss->x, g[1].loss->x) < 0 &&
+                          differ(8, g[0].x->g, g[1].x->g) < 0 &&
+                          differ(4, g[0].w->g, g[1].w->g) < 0 &&
+                          differ(la_len(g[0].state->shape), g[0].state->g, g[1].state->g) < 0,
+                      "%s: graph %d has other gradients", a->name, (int)seed);
+        for (int k = 0; k < 2; k++) la_tape_destroy(g[k].t);
+    }
+}
+END_TEST
+
 /* --- finding what is not finite --- */
 
 START_TEST(find_nonfinite_names_the_first_node) {
@@ -621,7 +921,7 @@ static char *dump(la_tape *t, void (*write)(const la_tape *, FILE *)) {
 
 START_TEST(dumps_show_each_node) {
     net n;
-    build(&n, 0, 0);
+    build_parts(&n, 0, 1, 0);
     la_node *loss = la_named(n.t, n.loss, "the loss");
     OK(la_tape_seal(n.t, loss));
     char *text = dump(n.t, la_tape_print), *dot = dump(n.t, la_tape_dot), line[64];
@@ -643,6 +943,7 @@ START_TEST(dumps_show_each_node) {
     snprintf(line, sizeof line, "%d nodes", la_tape_len(n.t));
     ck_assert(strstr(text, line) && strstr(text, "the loss") && strstr(text, "(40,24)") &&
               strstr(text, "MiB"));
+    ck_assert(strstr(text, "part 1, computed again  value 2-4, ") && strstr(text, "saved 2-2, "));
     ck_assert(!strncmp(dot, "digraph", 7) && dot[strlen(dot) - 2] == '}');
     free(text), free(dot);
     tear(&n);
@@ -782,15 +1083,29 @@ int main(void) {
     tcase_add_test(c, simple_autograd_with_D_x_to_the_fourth_when_x_is_2);
     tcase_add_test(c, a_diamond_adds_both_sides);
     tcase_add_test(c, a_leaf_that_is_the_loss_adds_up_too);
+    tcase_add_test(c, an_input_that_is_the_loss_adds_up_too);
     tcase_add_test(c, a_parameter_used_twice_gets_the_sum);
     tcase_add_test(c, views_share_values_and_gradients);
     tcase_add_test(c, a_node_that_the_loss_does_not_need_has_no_gradient);
     tcase_add_test(c, gradients_of_kept_values_and_of_inference_tapes);
+    c = add_case(s, "first writers");
+    tcase_add_loop_test(c, columns_that_cover_a_gradient_once_are_written_and_others_added, 0,
+                        sizeof covers / sizeof *covers);
+    tcase_add_test(c, columns_of_two_shapes_of_a_tensor_are_added);
+    tcase_add_test(c, only_the_first_writer_of_a_gradient_sets_it);
     c = add_case(s, "memory");
     tcase_add_test(c, shared_memory_changes_no_bit_and_saves_much);
     tcase_add_test(c, a_kept_value_survives_backward);
     tcase_add_test(c, more_than_max_bytes_is_refused_with_both_numbers);
     tcase_add_test(c, a_hundred_replays_allocate_nothing);
+    c = add_case(s, "recomputation");
+    tcase_add_loop_test(c, parts_are_begun_and_ended_in_turn, 0, 3);
+    tcase_add_loop_test(c, only_what_is_needed_is_computed_again, 0, 6);
+    tcase_add_test(c, saved_is_given_up_even_if_the_value_stays);
+    tcase_add_test(c, recomputed_parts_change_no_bit_and_need_less_memory);
+    int variants = 0;
+    while (la_attns[variants]) variants++;
+    tcase_add_loop_test(c, parts_of_random_graphs_change_no_bit, 0, variants);
     c = add_case(s, "looking");
     tcase_add_test(c, find_nonfinite_names_the_first_node);
     tcase_add_test(c, find_nonfinite_sees_leaves_and_gradients);

@@ -55,7 +55,8 @@ la_status la_model_cfg(const la_config *c, int64_t vocab, la_lm_cfg *out) {
                               : !strcmp(c->pos, "rope")  ? LA_POS_ROPE
                                                          : LA_POS_NONE,
                        .dropout = c->dropout,
-                       .bias = c->bias};
+                       .bias = c->bias,
+                       .recompute = c->recompute};
     return la_attn_spec_parse(c->attn, c->eps, &out->attn);
 }
 

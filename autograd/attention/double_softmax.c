@@ -121,7 +121,7 @@ static head find(const la_node *n, dims s, int64_t block) {
                   .o = la_token(n, b, 0, h),
                   .ldo = n->ld,
                   .state = block * each,
-                  .saved = n->saved + block * s.chunks * each};
+                  .saved = n->saved ? n->saved + block * s.chunks * each : NULL};
 }
 
 static la_real logaddexp(la_real a, la_real b) {
@@ -212,7 +212,7 @@ static void forward(const la_node *n, const la_run *run) {
     first_state(n, s, a, &w);
     for (int64_t chunk = 0; chunk < s.chunks; chunk++) {
         int64_t t = chunk * s.C, end = la_min(s.T, t + s.C);
-        store_state(s, &w, a.saved + chunk * s.D * s.e);
+        if (a.saved) store_state(s, &w, a.saved + chunk * s.D * s.e);
         while (t < end) {
             int64_t C = load_run(s, a, &w, t, end);
             scale_rows(s, w.S, w.decay);

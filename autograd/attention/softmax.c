@@ -101,7 +101,7 @@ static head find(const la_node *n, dims s, int64_t block) {
                  .keys = s.past + s.T,
                  .o = la_token(n, b, 0, h),
                  .ldo = n->ld,
-                 .lse = n->saved + block * s.T};
+                 .lse = n->saved ? n->saved + block * s.T : NULL};
     if (n->n_out == 2) { /* all keys are in the cache by then */
         a.k = n->out[1]->x + block * s.capacity * (s.D + s.E);
         a.v = a.k + s.capacity * s.D;
@@ -168,7 +168,7 @@ static void forward(const la_node *n, const la_run *run) {
         for (int64_t r = 0; r < ci; r++) {
             la_real *o = n->x + a.o + (i + r) * a.ldo;
             for (int64_t e = 0; e < s.E; e++) o[e] = w.O[r * s.E + e] / w.l[r];
-            a.lse[i + r] = w.m[r] + log(w.l[r]);
+            if (a.lse) a.lse[i + r] = w.m[r] + log(w.l[r]);
         }
     }
 }

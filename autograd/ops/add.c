@@ -26,7 +26,10 @@ static void backward(const la_node *n, const la_run *run) {
     la_range r = la_cut(la_len(n->shape), LA_BLOCK_REALS, run->block);
     for (int j = 0; j < 2; j++) {
         la_real *g = n->in[j]->g;
-        for (int64_t i = r.from; g && i < r.to; i++) g[i] += n->g[i];
+        if (g && la_sets(run, j))
+            memcpy(g + r.from, n->g + r.from, (size_t)(r.to - r.from) * sizeof *g);
+        else
+            for (int64_t i = r.from; g && i < r.to; i++) g[i] += n->g[i];
     }
 }
 
@@ -45,6 +48,7 @@ const la_op la_op_add = {
     .name = "add",
     .formula = "y = a + b",
     .file = "autograd/ops/add.c",
+    .sets = LA_SETS_IN(0) | LA_SETS_IN(1),
     .cases = cases,
     .infer = infer,
     .forward = forward,

@@ -7,7 +7,7 @@
  * Backward.  d lse_n / d z_nv = exp(z_nv - lse_n) = p_nv, so
  *   dz_nv += dL/M (p_nv - [v = y_n])   for labels that count, 0 for ignored ones.
  *
- * No label that counts: the loss is 0.  Saved: lse and the loss of each row, and M.  The rows'
+ * No label that counts: the loss is 0.  Saved: lse of each row, and M.  The rows'
  * losses are added in double in a second phase, so the order is fixed. */
 #include "autograd/kernel.h"
 #include "autograd/ops.h"
@@ -24,7 +24,8 @@ static la_status infer(const la_node *n, la_plan *p) {
                        la_shape_text(z, a), la_shape_text(y, b));
     p->n_out = 1;
     p->out[0] = la_shape1(1);
-    p->n_saved = 2 * (size_t)la_rows(z) + 1;
+    p->n_saved = (size_t)la_rows(z) + 1;
+    p->n_common = (size_t)la_rows(z);
     p->n_scratch = (size_t)la_last(z);
     p->forward_blocks[0] = p->backward_blocks[0] = la_ceil_div(la_rows(z), ROWS);
     p->forward_blocks[1] = 1;
@@ -47,7 +48,7 @@ static void forward(const la_node *n, const la_run *run) {
     la_shape       z = n->in[0]->shape;
     int64_t        N = la_rows(z), V = la_last(z);
     const int32_t *label = n->in[1]->ids;
-    la_real       *lse = n->saved, *loss = lse + N, *M = loss + N;
+    la_real       *loss = run->common, *lse = n->saved;
     if (run->phase == 1) {
         double  sum = 0;
         int64_t count = 0;
@@ -55,16 +56,18 @@ static void forward(const la_node *n, const la_run *run) {
             sum += (double)loss[i];
             count += label[i] >= 0;
         }
-        *M = R(count ? count : 1);
-        n->x[0] = R(sum / (double)*M);
+        la_real M = R(count ? count : 1);
+        if (lse) lse[N] = M;
+        n->x[0] = R(sum / (double)M);
         return;
     }
     la_range r = la_cut(N, ROWS, run->block);
     for (int64_t i = r.from; i < r.to; i++) {
         const la_real *row = n->in[0]->x + i * V;
         la_real        max = la_vec_table()->max(V, row);
-        lse[i] = max + log(la_vec_table()->exp_minus_sum(V, max, row, run->scratch));
-        loss[i] = label[i] < 0 ? 0 : lse[i] - row[label[i]];
+        la_real        l = max + log(la_vec_table()->exp_minus_sum(V, max, row, run->scratch));
+        loss[i] = label[i] < 0 ? 0 : l - row[label[i]];
+        if (lse) lse[i] = l;
     }
 }
 
@@ -72,7 +75,7 @@ static void backward(const la_node *n, const la_run *run) {
     la_shape       z = n->in[0]->shape;
     int64_t        N = la_rows(z), V = la_last(z);
     const int32_t *label = n->in[1]->ids;
-    const la_real *lse = n->saved, *M = n->saved + 2 * N;
+    const la_real *lse = n->saved, *M = n->saved + N;
     la_range       r = la_cut(N, ROWS, run->block);
     la_real        scale = n->g[0] / *M, *p = run->scratch;
     for (int64_t i = r.from; i < r.to; i++) {

@@ -45,7 +45,9 @@ static void apply(const la_node *n, const la_run *run, const la_real *from, la_r
 }
 
 static void forward(const la_node *n, const la_run *run) { apply(n, run, n->in[0]->x, n->x, 0); }
-static void backward(const la_node *n, const la_run *run) { apply(n, run, n->g, n->in[0]->g, 1); }
+static void backward(const la_node *n, const la_run *run) {
+    apply(n, run, n->g, n->in[0]->g, !la_sets(run, 0));
+}
 
 /* What must hold whatever was drawn: each output is 0 or x/(1-p); keep those and recompute. */
 static void reference(const la_node *n) {
@@ -67,6 +69,7 @@ const la_op la_op_dropout = {
     .formula = "y = m o x, m = 0 with probability p, else 1/(1-p)",
     .file = "autograd/ops/dropout.c",
     .attr_size = sizeof(attr),
+    .sets = LA_SETS_IN(0),
     .cases = cases,
     .infer = infer,
     .forward = forward,

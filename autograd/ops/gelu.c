@@ -21,8 +21,9 @@ static void forward(const la_node *n, const la_run *run) {
 
 static void backward(const la_node *n, const la_run *run) {
     la_range r = la_cut(la_len(n->shape), LA_BLOCK_REALS, run->block);
-    la_vec_table()->gelu_backward(r.to - r.from, n->in[0]->x + r.from, n->g + r.from,
-                                  n->in[0]->g + r.from);
+    la_real *dx = n->in[0]->g + r.from;
+    if (la_sets(run, 0)) memset(dx, 0, (size_t)(r.to - r.from) * sizeof *dx); /* it is in cache */
+    la_vec_table()->gelu_backward(r.to - r.from, n->in[0]->x + r.from, n->g + r.from, dx);
 }
 
 static void reference(const la_node *n) {
@@ -43,6 +44,7 @@ const la_op la_op_gelu = {
     .formula = "y = x Phi(x)",
     .file = "autograd/ops/gelu.c",
     .reads = LA_READS_IN(0),
+    .sets = LA_SETS_IN(0),
     .cases = cases,
     .infer = infer,
     .forward = forward,

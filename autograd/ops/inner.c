@@ -16,7 +16,7 @@ static la_status infer(const la_node *n, la_plan *p) {
     int64_t blocks = la_ceil_div(la_len(n->in[0]->shape), LA_BLOCK_REALS);
     p->n_out = 1;
     p->out[0] = la_shape1(1);
-    p->n_saved = (size_t)blocks;
+    p->n_common = (size_t)blocks;
     p->forward_blocks[0] = p->backward_blocks[0] = blocks;
     p->forward_blocks[1] = 1;
     return LA_OK;
@@ -26,12 +26,12 @@ static void forward(const la_node *n, const la_run *run) {
     int64_t  len = la_len(n->in[0]->shape);
     la_range r = la_cut(len, LA_BLOCK_REALS, run->block);
     if (run->phase == 0) {
-        n->saved[run->block] =
+        run->common[run->block] =
             la_vec_table()->dot(r.to - r.from, n->in[0]->x + r.from, n->in[1]->x + r.from);
         return;
     }
     n->x[0] = 0;
-    for (int64_t i = 0; i < la_ceil_div(len, LA_BLOCK_REALS); i++) n->x[0] += n->saved[i];
+    for (int64_t i = 0; i < la_ceil_div(len, LA_BLOCK_REALS); i++) n->x[0] += run->common[i];
 }
 
 static void backward(const la_node *n, const la_run *run) {

@@ -54,12 +54,11 @@ static void forward(const la_node *n, const la_run *run) {
         la_real r = 1 / sqrt(v / R(C) + eps);
         for (int64_t c = 0; c < C; c++) y[c] = gain[c] * ((x[c] - m) * r);
         for (int64_t c = 0; bias && c < C; c++) y[c] += bias[c];
-        n->saved[2 * i] = m;
-        n->saved[2 * i + 1] = r;
+        if (n->saved) n->saved[2 * i] = m, n->saved[2 * i + 1] = r;
     }
 }
 
-static void rows_backward(const la_node *n, la_range rows) { /* step 3 */
+static void rows_backward(const la_node *n, la_range rows, int set) { /* step 3 */
     int64_t        C = la_last(n->shape);
     const la_real *gain = n->in[1]->x;
     for (int64_t i = rows.from; i < rows.to; i++) {
@@ -74,8 +73,10 @@ static void rows_backward(const la_node *n, la_range rows) { /* step 3 */
         }
         mean_e /= R(C);
         mean_eh /= R(C);
-        for (int64_t c = 0; c < C; c++)
-            dx[c] += r * (gain[c] * dy[c] - mean_e - (x[c] - m) * r * mean_eh);
+        for (int64_t c = 0; c < C; c++) {
+            la_real d = r * (gain[c] * dy[c] - mean_e - (x[c] - m) * r * mean_eh);
+            dx[c] = set ? d : dx[c] + d;
+        }
     }
 }
 
@@ -95,7 +96,7 @@ static void backward(const la_node *n, const la_run *run) {
     if (run->block >= row_blocks)
         columns_backward(n, la_cut(la_last(n->shape), STRIP, run->block - row_blocks));
     else if (n->in[0]->g)
-        rows_backward(n, la_cut(la_rows(n->shape), ROWS, run->block));
+        rows_backward(n, la_cut(la_rows(n->shape), ROWS, run->block), la_sets(run, 0));
 }
 
 static void reference(const la_node *n) {
@@ -127,6 +128,7 @@ const la_op la_op_layernorm = {
     .file = "autograd/ops/layernorm.c",
     .attr_size = sizeof(attr),
     .reads = LA_READS_IN(0) | LA_READS_IN(1),
+    .sets = LA_SETS_IN(0),
     .cases = cases,
     .infer = infer,
     .forward = forward,

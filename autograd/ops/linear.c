@@ -120,10 +120,14 @@ static void forward(const la_node *n, const la_run *run) {
 }
 
 /* dh (in saved) and dr of some rows. */
-static void rows_backward(const la_node *n, dims s, la_range rows) {
+static void rows_backward(const la_node *n, dims s, la_range rows, int first_dr) {
     int64_t first = rows.from * s.O, len = (rows.to - rows.from) * s.O;
     if (s.gelu) la_vec_table()->mul(len, n->g + first, n->saved + first);
-    if (s.r && s.r->g) la_vec_table()->axpy(len, 1, n->g + first, s.r->g + first);
+    if (!s.r || !s.r->g) return;
+    if (first_dr)
+        memcpy(s.r->g + first, n->g + first, (size_t)len * sizeof *n->g);
+    else
+        la_vec_table()->axpy(len, 1, n->g + first, s.r->g + first);
 }
 
 static void backward(const la_node *n, const la_run *run) {
@@ -131,7 +135,8 @@ static void backward(const la_node *n, const la_run *run) {
     const la_real *dh = s.gelu ? n->saved : n->g;
     la_real       *dx = s.x->g, *dw = s.w->g, *db = s.b ? s.b->g : NULL;
     if ((s.gelu || s.r) && run->phase == 0) {
-        rows_backward(n, s, la_cut(s.N, ROWS, run->block));
+        rows_backward(n, s, la_cut(s.N, ROWS, run->block),
+                      s.r && run->first & LA_SETS_IN(s.b ? 3 : 2));
         return;
     }
     grid    g = dx_grid(s);
@@ -139,8 +144,9 @@ static void backward(const la_node *n, const la_run *run) {
     if (block < tiles(g)) {
         la_range r = tile_rows(g, block), c = tile_cols(g, block);
         if (dx)
-            la_gemm_nn(LA_ADD, r.to - r.from, c.to - c.from, s.O, dh + r.from * s.O, s.O,
-                       s.w->x + c.from, s.I, dx + r.from * s.I + c.from, s.I);
+            la_gemm_nn(run->first & LA_SETS_IN(0) ? LA_SET : LA_ADD, r.to - r.from, c.to - c.from,
+                       s.O, dh + r.from * s.O, s.O, s.w->x + c.from, s.I,
+                       dx + r.from * s.I + c.from, s.I);
         return;
     }
     block -= tiles(g);
@@ -149,8 +155,9 @@ static void backward(const la_node *n, const la_run *run) {
     if (dw)
         la_gemm_tn(LA_ADD, o.to - o.from, i.to - i.from, s.N, dh + o.from, s.O, s.x->x + i.from,
                    s.I, dw + o.from * s.I + i.from, s.I);
-    for (int64_t r = 0; db && i.from == 0 && r < s.N; r++)
-        la_vec_table()->axpy(o.to - o.from, 1, dh + r * s.O + o.from, db + o.from);
+    if (!db || i.from > 0) return;
+    if (run->first & LA_SETS_IN(2)) memset(db + o.from, 0, (size_t)(o.to - o.from) * sizeof *db);
+    la_vec_table()->add_rows(s.N, o.to - o.from, dh + o.from, s.O, NULL, 0, db + o.from);
 }
 
 static void reference(const la_node *n) {
@@ -193,6 +200,7 @@ const la_op la_op_linear = {
     .file = "autograd/ops/linear.c",
     .attr_size = sizeof(attr),
     .reads = LA_READS_IN(0) | LA_READS_IN(1),
+    .sets = LA_SETS_IN(0) | LA_SETS_IN(2) | LA_SETS_IN(3),
     .cases = cases,
     .infer = infer,
     .forward = forward,

@@ -21,15 +21,15 @@ static la_status infer(const la_node *n, la_plan *p) {
     p->n_out = 1;
     p->out[0] = x;
     p->n_saved = (size_t)(x.d[1] * x.d[3]);
+    p->n_scratch = (size_t)x.d[3];
     p->forward_blocks[0] = p->backward_blocks[0] = x.d[1];
     return LA_OK;
 }
 
 /* to (+)= the rotation of from by `sign` times token t's angles, in every batch row and head. */
-static void rotate(const la_node *n, int64_t t, la_real sign, const la_real *from, int64_t ld_from,
-                   la_real *to, int64_t ld_to, int add) {
-    int64_t        B = n->shape.d[0], T = n->shape.d[1], H = n->shape.d[2], D = n->shape.d[3];
-    const la_real *angle = n->saved + t * D;
+static void rotate(const la_node *n, int64_t t, const la_real *angle, la_real sign,
+                   const la_real *from, int64_t ld_from, la_real *to, int64_t ld_to, int add) {
+    int64_t B = n->shape.d[0], T = n->shape.d[1], H = n->shape.d[2], D = n->shape.d[3];
     for (int64_t b = 0; b < B; b++)
         for (int64_t h = 0; h < H; h++) {
             const la_real *x = from + (b * T + t) * ld_from + h * D;
@@ -44,17 +44,19 @@ static void rotate(const la_node *n, int64_t t, la_real sign, const la_real *fro
 }
 
 static void forward(const la_node *n, const la_run *run) {
-    int64_t t = run->block, D = n->shape.d[3];
+    int64_t  t = run->block, D = n->shape.d[3];
+    la_real *angle = n->saved ? n->saved + t * D : run->scratch;
     for (int64_t i = 0; i < D; i += 2) {
         double a = ((double)n->in[1]->ids[0] + (double)t) * pow(10000.0, -(double)i / (double)D);
-        n->saved[t * D + i] = R(cos(a));
-        n->saved[t * D + i + 1] = R(sin(a));
+        angle[i] = R(cos(a));
+        angle[i + 1] = R(sin(a));
     }
-    rotate(n, t, 1, n->in[0]->x, n->in[0]->ld, n->x, n->ld, 0);
+    rotate(n, t, angle, 1, n->in[0]->x, n->in[0]->ld, n->x, n->ld, 0);
 }
 
 static void backward(const la_node *n, const la_run *run) {
-    rotate(n, run->block, -1, n->g, n->ld, n->in[0]->g, n->in[0]->ld, 1);
+    rotate(n, run->block, n->saved + run->block * n->shape.d[3], -1, n->g, n->ld, n->in[0]->g,
+           n->in[0]->ld, !la_sets(run, 0));
 }
 
 static void reference(const la_node *n) {
@@ -84,6 +86,7 @@ const la_op la_op_rope = {
     .name = "rope",
     .formula = "(y_2i, y_2i+1) = (x_2i, x_2i+1) turned by p 10000^(-2i/D)",
     .file = "autograd/ops/rope.c",
+    .sets = LA_SETS_IN(0),
     .strided = 1,
     .cases = cases,
     .infer = infer,

@@ -132,6 +132,15 @@ for option in --optim=sgd --pos=rope --pos=none --bias --dropout=0.2 --schedule=
   cp a b
   check "$option learns" below "$(val_loss "o$option/metrics.jsonl" 30)" "$(val_loss "o$option/metrics.jsonl" 0)"
 done
+run 0 train "${short[@]}" --lr=3e-3 --dropout=0.2 --recompute --out-dir=recompute
+fields recompute/metrics.jsonl >a
+fields o--dropout=0.2/metrics.jsonl >b
+check "--recompute changes nothing" cmp a b
+for value in on off; do
+  run 0 train "${short[@]}" --dry-run --quiet=off --recompute=$value
+  grep -oE 'step [0-9.]+' out | head -n 1 | cut -d' ' -f2 >bytes.$value
+done
+check "but needs less memory" below "$(cat bytes.on)" "$(cat bytes.off)"
 run 0 train "${short[@]}" --grad-accum=2 --batch-size=2 --out-dir=accum
 check "two batches of 2 are one of 4" near "$(val_loss accum/metrics.jsonl 30)" "$(val_loss quiet/metrics.jsonl 30)" 1e-4
 check "each step once" each_step_once accum/metrics.jsonl 30
