@@ -19,17 +19,20 @@ typedef struct la_optim_def {
     const char *formula, *paper;
     int         n_slots;                /* arrays of state, one number for each parameter */
     const char *slot_name[LA_MAX_SLOT]; /* their names in a checkpoint                    */
-    /* Updates x[0..n): decay is 0 or cfg->weight_decay; t counts steps from 1. */
-    void (*step)(const la_optim_cfg *c, double lr, double decay, int64_t t, size_t n, la_real *x,
-                 const la_real *g, la_real *const slot[]);
+    /* Updates x[0..n) by the gradient scale * g: decay is 0 or cfg->weight_decay; t counts steps
+     * from 1. */
+    void (*step)(const la_optim_cfg *c, double lr, double decay, int64_t t, double scale, size_t n,
+                 la_real *x, const la_real *g, la_real *const slot[]);
 } la_optim_def;
 
 typedef struct la_optim {
-    const la_optim_def *def;
-    la_optim_cfg        cfg;
-    la_params          *params;
-    int64_t             t;                 /* steps taken */
-    la_real            *slot[LA_MAX_SLOT]; /* la_params_len() reals each */
+    const la_optim_def    *def;
+    la_optim_cfg           cfg;
+    la_params             *params;
+    int64_t                t;                 /* steps taken */
+    la_real               *slot[LA_MAX_SLOT]; /* la_params_len() reals each */
+    struct la_optim_piece *pieces;            /* blocks of parallel work    */
+    int64_t                n_pieces;
 } la_optim;
 
 extern const la_optim_def *const la_optims[]; /* NULL-terminated, from optims.def */
@@ -38,11 +41,14 @@ la_status la_optim_find(const char *name, const la_optim_def **out);
 la_status la_optim_create(la_optim *o, const la_optim_def *def, const la_optim_cfg *c,
                           la_params *p);
 void      la_optim_destroy(la_optim *o);
-void      la_optim_step(la_optim *o, double lr); /* reads la_params_g, then sets it to 0 */
+/* One pass over all parameters: the gradients are multiplied by scale, used, and set to 0. */
+void      la_optim_step(la_optim *o, double lr, double scale);
 
-/* Global norm of all gradients, in double.  Above max_norm (if > 0) they are scaled by
- * max_norm / (norm + 1e-6), as PyTorch does.  Returns the norm before scaling. */
-double la_clip_grad(la_params *p, double max_norm);
+/* Global norm of all gradients, in double. */
+double la_grad_norm(la_params *p);
+/* The scale that clips gradients of that norm to max_norm, as PyTorch does: at most 1,
+ * max_norm / (norm + 1e-6); 1 if max_norm is not above 0. */
+double la_clip_scale(double norm, double max_norm);
 
 /* --- learning-rate schedules: pure functions of the step --- */
 typedef struct la_schedule {

@@ -3,14 +3,14 @@
  *   m = b1 m + g + decay x            x = x - lr m */
 #include "optim/optim.h"
 
-static void step(const la_optim_cfg *c, double lr, double decay, int64_t t, size_t n, la_real *x,
-                 const la_real *g, la_real *const slot[]) {
+static void step(const la_optim_cfg *c, double lr, double decay, int64_t t, double scale, size_t n,
+                 la_real *x, const la_real *g, la_real *const slot[]) {
     la_real      *m = slot[0];
-    const la_real b1 = R(c->beta1), wd = R(decay), rate = R(lr);
+    const la_real b1 = R(c->beta1), wd = R(decay), rate = R(lr), by = R(scale);
     (void)t;
 #pragma omp simd
     for (size_t i = 0; i < n; i++) {
-        m[i] = b1 * m[i] + g[i] + wd * x[i];
+        m[i] = b1 * m[i] + by * g[i] + wd * x[i];
         x[i] -= rate * m[i];
     }
 }

@@ -416,7 +416,7 @@ START_TEST(bigram_optimum_equals_the_counted_one) {
     for (int i = 0; i < 800; i++) {
         ok(la_tape_forward(t));
         ok(la_tape_backward(t, 1));
-        la_optim_step(&o, i < 500 ? 0.05 : 0.002);
+        la_optim_step(&o, i < 500 ? 0.05 : 0.002, 1);
     }
     ok(la_tape_forward(t));
     ck_assert_double_eq_tol((double)*loss->x, counted, 1e-4);

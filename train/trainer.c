@@ -88,14 +88,14 @@ la_status la_trainer_step(la_trainer *t, int64_t step, la_step *out) {
         if (!isfinite(loss)) break;
         LA_TRY(la_tape_backward(t->tape, 1.0 / (double)c->grad_accum));
     }
-    double norm = isfinite(loss) ? la_clip_grad(t->lm->params, c->grad_clip) : NAN;
+    double norm = isfinite(loss) ? la_grad_norm(t->lm->params) : NAN;
     if (!isfinite(norm)) {
         LA_TRY(la_tape_find_nonfinite(t->tape)); /* says which tensor */
         return la_fail(LA_NUMERIC, "the %s is not finite",
                        isfinite(loss) ? "gradient norm" : "loss");
     }
     *out = (la_step){loss, norm, la_schedule_lr(&c->schedule, step)};
-    la_optim_step(&t->optim, out->lr);
+    la_optim_step(&t->optim, out->lr, la_clip_scale(norm, c->grad_clip));
     return LA_OK;
 }
 
