@@ -23,5 +23,7 @@ la_node *la_dropout(la_tape *t, la_node *x, double p);   /* 0 with probability p
 la_node *la_rope(la_tape *t, la_node *x, la_node *past); /* x (B,T,H,D), D even; past (1)  */
 la_node *la_cross_entropy(la_tape *t, la_node *logits, la_node *labels);
 /* logits (...,V), labels (...): mean of -log softmax over labels >= 0    */
+/* The same of x w', x (...,C), w (V,C), without the logits in memory */
+la_node *la_linear_cross_entropy(la_tape *t, la_node *x, la_node *w, la_node *labels);
 la_node *la_inner(la_tape *t, la_node *a, la_node *b); /* sum_i a_i b_i, equal shapes    */
 #endif

@@ -163,7 +163,8 @@ static la_node *attend(const la_lm *lm, la_tape *t, int64_t i, la_node *x, const
     return after(lm, t, x, y);
 }
 
-la_node *la_lm_logits(const la_lm *lm, la_tape *t, const la_lm_input *in) {
+/* The rows that the output projection reads. */
+static la_node *hidden(const la_lm *lm, la_tape *t, const la_lm_input *in) {
     la_node *x = embed(lm, t, in);
     for (int64_t i = 0; i < lm->cfg.layers; i++) {
         const la_block_layer *b = lm->blocks + i;
@@ -173,10 +174,15 @@ la_node *la_lm_logits(const la_lm *lm, la_tape *t, const la_lm_input *in) {
         x = after(lm, t, x, la_mlp_apply(&b->mlp, lm->params, t, y, within(lm, t, x)));
         if (lm->cfg.recompute) la_recompute_end(t);
     }
-    x = la_norm_apply(&lm->ln_f, lm->params, t, x);
-    return la_named(t, la_linear(t, x, la_param_node(t, lm->params, lm->wte), NULL), "lm_head");
+    return la_norm_apply(&lm->ln_f, lm->params, t, x);
+}
+
+la_node *la_lm_logits(const la_lm *lm, la_tape *t, const la_lm_input *in) {
+    la_node *x = hidden(lm, t, in), *w = la_param_node(t, lm->params, lm->wte);
+    return la_named(t, la_linear(t, x, w, NULL), "lm_head");
 }
 
 la_node *la_lm_loss(const la_lm *lm, la_tape *t, const la_lm_input *in, la_node *labels) {
-    return la_named(t, la_cross_entropy(t, la_lm_logits(lm, t, in), labels), "loss");
+    la_node *x = hidden(lm, t, in), *w = la_param_node(t, lm->params, lm->wte);
+    return la_named(t, la_linear_cross_entropy(t, x, w, labels), "loss");
 }
