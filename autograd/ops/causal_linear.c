@@ -42,6 +42,7 @@ enum {
     CHUNK = 32,
     GROUP = 512,       /* reals of a token's row in a block, at most: scratch stays in the L2   */
     BLOCKS = 2,        /* of whole sequences, at least, when heads share a block                */
+    LITTLE = 1 << 17,  /* work (T L of all heads) that is not worth a second block: decoding    */
     FEW_HEADS = 8,     /* with fewer the sequence is cut as well                                */
     SEGMENTS = 16,     /* of all sequences together, about, if they are cut                     */
     SEGMENT_LEAST = 8, /* chunks                                                                */
@@ -63,8 +64,9 @@ static const la_map *map_of(const la_node *n) {
 
 static int64_t heads_of_a_block(dims s) {
     int64_t group = s.H;
+    int     one_will_do = s.segments > 1 || s.B * s.T * s.H * s.L < LITTLE;
     while (group > 1 && (s.H % group || group * la_max(s.m, s.E) > GROUP ||
-                         (s.segments == 1 && s.B * (s.H / group) < BLOCKS)))
+                         (!one_will_do && s.B * (s.H / group) < BLOCKS)))
         group--;
     return group;
 }
@@ -259,7 +261,7 @@ static void load_gradient(dims s, const heads *a, work *w, int64_t t, int64_t C)
 /* dA, dB and dv of head h for the chunk at token t, from A, B, P, U, w, the state S, z before it
  * and R, r from after it. */
 static void chunk_backward(dims s, const heads *a, work *w, int64_t h, int64_t t, int64_t C,
-                           const la_real *S, const la_real *R, unsigned first) {
+                           const la_real *S, const la_real *R, int first_dv) {
     const la_vec  *vec = la_vec_table();
     const int64_t  ld = s.group * s.m, ldu = s.group * s.E;
     const la_real *z = S + s.m * s.E, *r = R + s.m * s.E, *v = a->v + t * a->ldv + h * s.E;
@@ -284,7 +286,7 @@ static void chunk_backward(dims s, const heads *a, work *w, int64_t h, int64_t t
     }
     if (a->dv) {
         la_real *dv = a->dv + t * a->ldv + h * s.E;
-        la_gemm_nn(first & LA_SETS_IN(2) ? LA_SET : LA_ADD, C, s.E, s.m, B, ld, R, s.E, dv, a->ldv);
+        la_gemm_nn(first_dv ? LA_SET : LA_ADD, C, s.E, s.m, B, ld, R, s.E, dv, a->ldv);
         la_gemm_tn(LA_ADD | LA_A_UPPER, C, s.E, C, w->P, C, U, ldu, dv, a->ldv);
     }
 }
@@ -420,16 +422,17 @@ static void backward(const la_node *n, const la_run *run) {
             la_real *R = w.R + h * s.L;
             if (!p.only_sums) {
                 load_weights(s, &w, h, C);
-                chunk_backward(s, &p.a, &w, h, t, C, saved_state(s, &p.a, h, c), R, run->first);
+                chunk_backward(s, &p.a, &w, h, t, C, saved_state(s, &p.a, h, c), R,
+                               la_sets(run, 2));
             }
             add_queries(s, &w, h, C, R);
         }
         if (!p.only_sums && p.a.dq)
             store_gradient(n, s, C, p.a.q + t * p.a.ldq, p.a.ldq, w.A, w.dA, p.a.dq + t * p.a.ldq,
-                           run->first & LA_SETS_IN(0));
+                           la_sets(run, 0));
         if (!p.only_sums && p.a.dk)
             store_gradient(n, s, C, p.a.k + t * p.a.ldk, p.a.ldk, w.B, w.dB, p.a.dk + t * p.a.ldk,
-                           run->first & LA_SETS_IN(1));
+                           la_sets(run, 1));
     }
     for (int64_t h = 0; h < s.group; h++) {
         const la_real *R = w.R + h * s.L;

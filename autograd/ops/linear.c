@@ -19,7 +19,14 @@
 #include "autograd/ops.h"
 #include "tensor/blas.h"
 
-enum { ROWS = 384, COLUMNS = 64, GRAD_ROWS = 192, GRAD_TILE = 128 };
+enum {
+    ROWS = 384,
+    COLUMNS = 64,
+    FEW_ROWS = 16,       /* then the weight is the work: blocks of ... */
+    FEW_WEIGHTS = 65536, /* reals of it, so that a small one needs no second thread */
+    GRAD_ROWS = 192,
+    GRAD_TILE = 128,
+};
 
 typedef struct attr {
     int bias, residual, gelu; /* which inputs there are after x and w, in this order; and f */
@@ -66,7 +73,10 @@ static la_range tile_cols(grid g, int64_t block) {
     return la_cut(g.cols, g.tile_cols, block / g.down);
 }
 
-static grid y_grid(dims s) { return cut(s.N, s.O, ROWS, COLUMNS); }
+static grid y_grid(dims s) {
+    int64_t columns = s.N > FEW_ROWS ? COLUMNS : la_max(COLUMNS, FEW_WEIGHTS / s.I);
+    return cut(s.N, s.O, ROWS, columns);
+}
 static grid dx_grid(dims s) { return cut(s.N, s.I, GRAD_ROWS, s.I); }
 static grid dw_grid(dims s) { return cut(s.O, s.I, GRAD_TILE, GRAD_TILE); }
 
@@ -135,8 +145,7 @@ static void backward(const la_node *n, const la_run *run) {
     const la_real *dh = s.gelu ? n->saved : n->g;
     la_real       *dx = s.x->g, *dw = s.w->g, *db = s.b ? s.b->g : NULL;
     if ((s.gelu || s.r) && run->phase == 0) {
-        rows_backward(n, s, la_cut(s.N, ROWS, run->block),
-                      s.r && run->first & LA_SETS_IN(s.b ? 3 : 2));
+        rows_backward(n, s, la_cut(s.N, ROWS, run->block), s.r && la_sets(run, s.b ? 3 : 2));
         return;
     }
     grid    g = dx_grid(s);
@@ -144,9 +153,9 @@ static void backward(const la_node *n, const la_run *run) {
     if (block < tiles(g)) {
         la_range r = tile_rows(g, block), c = tile_cols(g, block);
         if (dx)
-            la_gemm_nn(run->first & LA_SETS_IN(0) ? LA_SET : LA_ADD, r.to - r.from, c.to - c.from,
-                       s.O, dh + r.from * s.O, s.O, s.w->x + c.from, s.I,
-                       dx + r.from * s.I + c.from, s.I);
+            la_gemm_nn(la_sets(run, 0) ? LA_SET : LA_ADD, r.to - r.from, c.to - c.from, s.O,
+                       dh + r.from * s.O, s.O, s.w->x + c.from, s.I, dx + r.from * s.I + c.from,
+                       s.I);
         return;
     }
     block -= tiles(g);
@@ -156,7 +165,7 @@ static void backward(const la_node *n, const la_run *run) {
         la_gemm_tn(LA_ADD, o.to - o.from, i.to - i.from, s.N, dh + o.from, s.O, s.x->x + i.from,
                    s.I, dw + o.from * s.I + i.from, s.I);
     if (!db || i.from > 0) return;
-    if (run->first & LA_SETS_IN(2)) memset(db + o.from, 0, (size_t)(o.to - o.from) * sizeof *db);
+    if (la_sets(run, 2)) memset(db + o.from, 0, (size_t)(o.to - o.from) * sizeof *db);
     la_vec_table()->add_rows(s.N, o.to - o.from, dh + o.from, s.O, NULL, 0, db + o.from);
 }
 

@@ -149,8 +149,8 @@ static void backward(const la_node *n, const la_run *run) {
             la_range words = {v, la_min(s.V, v + WORDS)};
             int64_t  width = words.to - words.from;
             gradient(n, s, rows, words, dZ);
-            la_gemm_nn(v == 0 && run->first & LA_SETS_IN(0) ? LA_SET : LA_ADD, rows.to - rows.from,
-                       s.C, width, dZ, width, s.w + v * s.C, s.C, dx + rows.from * s.C, s.C);
+            la_gemm_nn(v == 0 && la_sets(run, 0) ? LA_SET : LA_ADD, rows.to - rows.from, s.C, width,
+                       dZ, width, s.w + v * s.C, s.C, dx + rows.from * s.C, s.C);
         }
         return;
     }
