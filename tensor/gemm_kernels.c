@@ -20,7 +20,8 @@ enum {
     PANEL = WIDE * LA_LANES,
     DEPTH = 512,
     BLOCK = 32 * ROWS,
-    COPY_ROWS = 96, /* a panel of B is copied for at least that many rows */
+    COPY_ROWS = 96, /* a panel of B is copied if as many rows use it ... */
+    COPY_LD = 1024, /* ... and its own rows are more than so many bytes apart */
     DOTS = 4,       /* columns at once in a product of few rows with B' */
 };
 
@@ -223,7 +224,8 @@ void LA_ISA_NAME(la_gemm_)(const la_gemm *g) {
                 s.B = g->B + p * g->ldb + j;
                 s.ldb = g->ldb;
                 int64_t columns = g->n - j < width ? g->n - j : width;
-                if (g->form == LA_NT || columns < width || s.rows >= COPY_ROWS) {
+                if (g->form == LA_NT || columns < width ||
+                    (s.rows >= COPY_ROWS && g->ldb * (int64_t)sizeof *g->B > COPY_LD)) {
                     copy_panel(g, p, s.k, j, columns, width, panel);
                     s.B = panel;
                     s.ldb = width;

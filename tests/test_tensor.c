@@ -353,8 +353,8 @@ START_TEST(exp_minus_sum_is_exp_minus_and_its_sum) {
 }
 END_TEST
 
-/* gelu is x (1 + erf(x / sqrt 2)) / 2: absolute error in units of epsilon times max(|x|, 1),
- * which is what an erf that is right to the last place or two gives. */
+/* gelu is x Phi(x): absolute error in units of epsilon times max(|x|, 1), which is what an erf that
+ * is right to the last place or two gives; and in the tail relative as well. */
 START_TEST(gelu_and_its_derivative_are_those_of_libm) {
     const la_vec *v = table(_i);
     enum { N = 40001 };
@@ -362,6 +362,8 @@ START_TEST(gelu_and_its_derivative_are_those_of_libm) {
     for (int i = 0; i < N; i++) x[i] = R((i - N / 2) * 1e-3), one[i] = 1, g[i] = 2;
     v->gelu(N, x, y);
     v->gelu_backward(N, x, one, g);
+    la_real *z0 = reals(N), *slope = reals(N);
+    v->gelu_slope(N, x, z0, slope);
     for (int i = 0; i < N; i++) {
         double a = (double)x[i], Phi = 0.5 * erfc(-a * sqrt(0.5)),
                phi = exp(-a * a / 2) * 0.3989422804014327;
@@ -371,10 +373,18 @@ START_TEST(gelu_and_its_derivative_are_those_of_libm) {
         if (!(ey <= 2))
             ck_abort_msg("%s: gelu(%g) is %.9g, not %.9g (%.1f units)", v->name, a, (double)y[i],
                          a * Phi, ey);
+        double es = fabs((double)slope[i] - (Phi + a * phi)) / LA_REAL_EPSILON;
+        /* where Phi is small: relative, and what rounding x^2 costs exp(-x^2/2) */
+        double er = a > -12 ? fabs((double)y[i] / (a * Phi) - 1) / LA_REAL_EPSILON : 0;
+        if (z0[i] != y[i] || !(es <= 3) || (a && !(er <= 4 + a * a / 2)))
+            ck_abort_msg(
+                "%s: at %g: gelu %.9g and %.9g, not %.9g (%.1f ulp), slope %.9g (%.1f units)",
+                v->name, a, (double)y[i], (double)z0[i], a * Phi, er, (double)slope[i], es);
         if (!(eg <= 4))
             ck_abort_msg("%s: gelu'(%g) is %.9g, not %.9g (%.1f units)", v->name, a,
                          (double)g[i] - 2, Phi + a * phi, eg);
     }
+    free(z0), free(slope);
     la_real odd[] = {R(NAN), R(1e30), R(-1e30), 0}, z[4];
     v->gelu(4, odd, z);
     ck_assert(isnan(z[0]) && z[1] == R(1e30) && z[2] == 0 && z[3] == 0);
