@@ -132,6 +132,15 @@ la_status la_attn_time(const la_bench *b, const la_attn_cfg *attn, int64_t n, do
 }
 
 /* --- the mode --- */
+static void say_head(const la_bench *b) {
+    const la_config *c = b->c;
+    la_bench_say(b,
+                 "forward and backward of attention: batch %lld, %lld tokens, %lld heads of %lld",
+                 (long long)c->batch, (long long)c->n, (long long)c->heads, (long long)c->d);
+    la_bench_say(b, "%s", la_attn_flops_text);
+    la_bench_say_peak(b);
+}
+
 /* name: the variant's, or --attn with its keys */
 static la_status row(la_bench *b, const la_attn_cfg *attn, const char *name) {
     const la_config *c = b->c;
@@ -160,6 +169,7 @@ static la_status row(la_bench *b, const la_attn_cfg *attn, const char *name) {
         {"planned_bytes", "planned MiB", NULL, (double)time.planned, 0x1p20, 2},
         {"peak_bytes", "peak MiB", NULL, time.peak ? (double)time.peak : NAN, 0x1p20, 2},
     };
+    if (b->rows == 0) say_head(b); /* not before it is known that this fits in memory */
     la_bench_row(b, cells, sizeof cells / sizeof *cells);
     if (!time.peak && b->rows == 1)
         la_bench_say(b, "(the peak of memory in use cannot be measured on this system)");
@@ -173,11 +183,6 @@ la_status la_bench_attention(la_bench *b) {
     if (!attn.variant->op)
         return la_fail(LA_ARG, "--attn %s adds no attention: there is nothing to measure", c->attn);
     LA_TRY(la_bench_peak(b));
-    la_bench_say(b,
-                 "forward and backward of attention: batch %lld, %lld tokens, %lld heads of %lld",
-                 (long long)c->batch, (long long)c->n, (long long)c->heads, (long long)c->d);
-    la_bench_say(b, "%s", la_attn_flops_text);
-    la_bench_say_peak(b);
     if (la_config_given(c, LA_OPT_attn)) return row(b, &attn, c->attn);
     for (int i = 0; la_attns[i]; i++) {
         attn.variant = la_attns[i];

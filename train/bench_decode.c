@@ -21,10 +21,10 @@ static const double PATIENCE = 60;
 typedef struct run {
     la_bench *b;
     la_lm    *lm;
-    int32_t  *text;
     int64_t   positions[MOST_POSITIONS];
     int       n;
     int64_t   tokens; /* that are timed at each */
+    bool      said;   /* the head of the table  */
 } run;
 
 typedef struct timing {
@@ -71,32 +71,36 @@ static la_status prepare(run *r) {
                        (long long)c->block_size, (long long)most, (long long)(WARM + r->tokens),
                        (long long)(most + WARM + r->tokens));
     cfg.max_bytes = la_memory_available();
-    LA_TRY(la_lm_create(&r->lm, &cfg, (uint64_t)c->seed, 0));
-    r->text = malloc((size_t)most * sizeof *r->text);
-    if (!r->text) return la_fail(LA_NOMEM, "no memory for a text of %lld tokens", (long long)most);
-    for (int64_t i = 0; i < most; i++)
-        r->text[i] = (int32_t)la_rng_below((uint64_t)c->seed, la_rng_stream(LA_RNG_TEST, 0),
-                                           (uint64_t)i, (uint64_t)c->vocab);
-    return LA_OK;
+    return la_lm_create(&r->lm, &cfg, (uint64_t)c->seed, 0);
+}
+
+static int32_t *random_text(const la_config *c, int64_t n) {
+    int32_t *text = malloc((size_t)n * sizeof *text);
+    for (int64_t i = 0; text && i < n; i++)
+        text[i] = (int32_t)la_rng_below((uint64_t)c->seed, la_rng_stream(LA_RNG_TEST, 0),
+                                        (uint64_t)i, (uint64_t)c->vocab);
+    return text;
 }
 
 /* The first reading makes the tapes; if it was quick it is done again, and not counted. */
-static la_status read_text(const run *r, la_sampler *s, int64_t n, double *seconds) {
+static la_status read_text(la_sampler *s, const int32_t *text, int64_t n, double *seconds) {
     la_samples reading = {0};
     double     first = la_seconds();
-    LA_TRY(la_sampler_prompt(s, r->text, n));
+    LA_TRY(la_sampler_prompt(s, text, n));
     *seconds = first = la_seconds() - first;
     while (first < 0.1 && la_samples_wanted(&reading, LA_BENCH_LEAST, 0)) {
         double begin = la_seconds();
-        LA_TRY(la_sampler_prompt(s, r->text, n));
+        LA_TRY(la_sampler_prompt(s, text, n));
         la_samples_add(&reading, la_seconds() - begin);
     }
     if (reading.n) *seconds = la_samples_median(&reading);
     return LA_OK;
 }
 
-static la_status decode(const run *r, la_sampler *s, int64_t position, timing *out) {
-    LA_TRY(read_text(r, s, position, &out->prompt));
+static la_status decode(const run *r, la_sampler *s, const int32_t *text, int64_t position,
+                        timing *out) {
+    if (!text) return la_fail(LA_NOMEM, "no memory for a text of %lld tokens", (long long)position);
+    LA_TRY(read_text(s, text, position, &out->prompt));
     for (int64_t i = 0; i < WARM + r->tokens; i++) {
         int32_t id;
         double  begin = la_seconds();
@@ -113,7 +117,9 @@ static la_status measure(const run *r, int64_t position, timing *out) {
     cfg.capacity = position + WARM + r->tokens;
     out->state = la_lm_state_len(r->lm, 1, cfg.capacity) * sizeof(la_real);
     LA_TRY(la_sampler_create(&s, r->lm, &cfg));
-    la_status status = decode(r, s, position, out);
+    int32_t  *text = random_text(r->b->c, position);
+    la_status status = decode(r, s, text, position, out);
+    free(text);
     la_sampler_destroy(s);
     return status;
 }
@@ -125,23 +131,38 @@ static double flops_of(const la_lm *lm, int64_t position) {
     return 2 * la_lm_weights(lm) + f.token * (double)(c->layers * c->heads);
 }
 
+static void say_head(run *r) { /* not before it is known that the first position fits in memory */
+    const la_bench  *b = r->b;
+    const la_config *c = b->c;
+    if (r->said) return;
+    r->said = true;
+    la_bench_say(
+        b,
+        "decoding: %s, %lld layers, %lld heads, %lld wide, positions %s; %lld tokens after "
+        "each position",
+        c->attn, (long long)c->n_layer, (long long)c->n_head, (long long)c->n_embd,
+        la_config_given(c, LA_OPT_pos) ? c->pos : "none", (long long)r->tokens);
+    la_bench_say_peak(b);
+}
+
 static void put(run *r, int64_t position, timing *t) {
     la_bench *b = r->b;
     double    seconds = la_samples_median(&t->token);
     double    gflops = 1e-9 * flops_of(r->lm, position) / seconds;
-    la_cell   cells[] = {
-          {"attn", "attn", b->c->attn, 0, 1, 0},
-          {"position", "position", NULL, (double)position, 1, 0},
-          {"threads", NULL, NULL, la_threads(), 1, 0},
-          {"tokens", NULL, NULL, (double)r->tokens, 1, 0},
-          {"ms_per_token", "ms/token", NULL, 1e3 * seconds, 1, 4},
-          {"min_ms_per_token", "min", NULL, 1e3 * la_samples_min(&t->token), 1, 4},
-          {"state_bytes", "state KiB", NULL, (double)t->state, 0x1p10, 1},
-          {"prompt_ms", "prompt ms", NULL, 1e3 * t->prompt, 1, 2},
-          {"prompt_ms_per_token", "a token", NULL, 1e3 * t->prompt / (double)position, 1, 4},
-          {"gflops", "GFLOP/s", NULL, gflops, 1, 1},
-          {"percent_of_peak", "% of peak", NULL, 100 * gflops / b->peak, 1, 1},
-          {"peak_gflops", NULL, NULL, b->peak, 1, 0},
+    say_head(r);
+    la_cell cells[] = {
+        {"attn", "attn", b->c->attn, 0, 1, 0},
+        {"position", "position", NULL, (double)position, 1, 0},
+        {"threads", NULL, NULL, la_threads(), 1, 0},
+        {"tokens", NULL, NULL, (double)r->tokens, 1, 0},
+        {"ms_per_token", "ms/token", NULL, 1e3 * seconds, 1, 4},
+        {"min_ms_per_token", "min", NULL, 1e3 * la_samples_min(&t->token), 1, 4},
+        {"state_bytes", "state KiB", NULL, (double)t->state, 0x1p10, 1},
+        {"prompt_ms", "prompt ms", NULL, 1e3 * t->prompt, 1, 2},
+        {"prompt_ms_per_token", "a token", NULL, 1e3 * t->prompt / (double)position, 1, 4},
+        {"gflops", "GFLOP/s", NULL, gflops, 1, 1},
+        {"percent_of_peak", "% of peak", NULL, 100 * gflops / b->peak, 1, 1},
+        {"peak_gflops", NULL, NULL, b->peak, 1, 0},
     };
     la_bench_row(b, cells, sizeof cells / sizeof *cells);
 }
@@ -152,6 +173,7 @@ static void put_skipped(run *r, int64_t position, const char *why) {
         {"position", NULL, NULL, (double)position, 1, 0},
         {"skipped", NULL, why, 0, 1, 0},
     };
+    say_head(r);
     if (r->b->c->json)
         la_bench_row(r->b, cells, sizeof cells / sizeof *cells);
     else
@@ -196,21 +218,10 @@ static la_status positions(run *r) {
 }
 
 la_status la_bench_decode(la_bench *b) {
-    const la_config *c = b->c;
-    run              r = {.b = b};
-    la_status        s = prepare(&r);
+    run       r = {.b = b};
+    la_status s = prepare(&r);
     if (s == LA_OK) s = la_bench_peak(b);
-    if (s == LA_OK) {
-        la_bench_say(
-            b,
-            "decoding: %s, %lld layers, %lld heads, %lld wide, positions %s; %lld tokens after "
-            "each position",
-            c->attn, (long long)c->n_layer, (long long)c->n_head, (long long)c->n_embd,
-            la_config_given(c, LA_OPT_pos) ? c->pos : "none", (long long)r.tokens);
-        la_bench_say_peak(b);
-        s = positions(&r);
-    }
+    if (s == LA_OK) s = positions(&r);
     la_lm_destroy(r.lm);
-    free(r.text);
     return s;
 }
