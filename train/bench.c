@@ -61,8 +61,8 @@ void la_bench_say(const la_bench *b, const char *fmt, ...) {
 }
 
 void la_bench_say_peak(const la_bench *b) {
-    la_bench_say(b, "%d thread%s; peak so far %.0f GFLOP/s (products of 2048^3)", la_threads(),
-                 la_threads() == 1 ? "" : "s", b->peak);
+    la_bench_say(b, "%d thread%s; peak so far %.0f GFLOP/s (sgemm 512 x 2048 x 2048 a thread)",
+                 la_threads(), la_threads() == 1 ? "" : "s", b->peak);
 }
 
 /* Six significant digits: what is behind them is noise. */

@@ -37,8 +37,9 @@ void   la_samples_add(la_samples *s, double seconds);
 double la_samples_median(la_samples *s); /* seconds */
 double la_samples_min(const la_samples *s);
 
-/* --- the machine's peak: C (m,n) = A B in 2048^3, each thread its own C.  Some tenths of a
- * second; keeps the larger of this and earlier measurements in b->peak --- */
+/* --- the machine's peak: (512,2048) = (512,2048) (2048,2048), as many products as threads, each on
+ * its own.  A quarter of a second, or --repeats; keeps the larger of this and earlier measurements
+ * in b->peak --- */
 la_status la_bench_peak(la_bench *b);
 
 /* --- nominal arithmetic of a head, in flops; 0 for none --- */

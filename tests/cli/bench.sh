@@ -87,7 +87,7 @@ json 1 train "${tiny[@]}" --data=t.txt --bias --dropout=.1 --grad-accum=2 --opti
 json 1 train "${tiny[@]}" --attn=none
 
 # --- decode: a state that grows, and one that does not ---
-repeats=8
+repeats=2
 json 3 decode "${tiny[@]:0:3}" --attn=softmax --positions=1,10,700
 has position ms_per_token min_ms_per_token state_bytes prompt_ms prompt_ms_per_token tokens
 ordered min_ms_per_token ms_per_token
