@@ -75,7 +75,7 @@ typedef struct la_cell {
 void la_bench_row(la_bench *b, const la_cell *cells, int n);
 /* A line of text; nothing with --json or --quiet. */
 void la_bench_say(const la_bench *b, const char *fmt, ...) LA_PRINTF(2, 3);
-/* "heads 8, ..." and the peak: the end of each table's head. */
+/* Threads and the peak: the end of each head of a table. */
 void la_bench_say_peak(const la_bench *b);
 /* What is being measured: on a terminal only, gone with the next row. */
 void la_bench_progress(const la_bench *b, const char *fmt, ...) LA_PRINTF(2, 3);

@@ -5,7 +5,6 @@
  * and its backward hands down a random gradient and then looks at the clock.  So nothing has to be
  * subtracted, and the variant's backward sees a gradient as it does in a model. */
 #include <math.h>
-#include <string.h>
 
 #include "autograd/kernel.h"
 #include "tensor/parallel.h"

@@ -1,7 +1,6 @@
 /* bench_train.c -- training steps, as train takes them, on random tokens or a text. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tensor/parallel.h"
 #include "tensor/rng.h"
