@@ -22,7 +22,9 @@ enum {
     BLOCK = 32 * ROWS,
     COPY_ROWS = 96, /* a panel of B is copied if as many rows use it ... */
     COPY_LD = 1024, /* ... and its own rows are more than so many bytes apart */
-    DOTS = 4,       /* columns at once in a product of few rows with B' */
+    ALIAS = 4096,   /* bytes: rows that far apart fall into the same places of the first cache */
+    ALIAS_ROWS = 8 * ROWS,
+    DOTS = 4, /* columns at once in a product of few rows with B' */
 };
 
 /* C (rows, wide vectors) = or += A B over k; element (i,p) of A at A[i * row + p * step]. */
@@ -202,39 +204,68 @@ static void few_rows(const la_gemm *g) {
     }
 }
 
-void LA_ISA_NAME(la_gemm_)(const la_gemm *g) {
+/* Rows [i, i + rows) of C over [p, p + k) of the sum; A's piece begins at `A`. */
+static void row_block(const la_gemm *g, int64_t i, int64_t rows, int64_t p, int64_t k,
+                      const la_real *A, int64_t lda) {
     la_real   panel[DEPTH * PANEL] __attribute__((aligned(64)));
     const int transposed = g->form == LA_TN;
+    const int many = rows >= COPY_ROWS && g->ldb * (int64_t)sizeof *g->B > COPY_LD;
+    for (int64_t j = 0, width; j < g->n; j += width) {
+        const int wide = g->n - j >= PANEL ? 2 : 1;
+        width = wide * LA_LANES;
+        const int64_t columns = g->n - j < width ? g->n - j : width;
+        strip         s = {.how = g->how | (p ? LA_ADD : 0),
+                           .i = i,
+                           .j = j,
+                           .p = p,
+                           .rows = rows,
+                           .k = k,
+                           .A = A,
+                           .lda = lda,
+                           .B = g->B + p * g->ldb + j,
+                           .ldb = g->ldb,
+                           .C = g->C + i * g->ldc + j,
+                           .ldc = g->ldc};
+        if (g->form == LA_NT || columns < width || many) {
+            copy_panel(g, p, k, j, columns, width, panel);
+            s.B = panel;
+            s.ldb = width;
+        }
+        if (columns < width)
+            ragged_strip(s, columns, transposed);
+        else
+            any_strip(&s, wide, transposed);
+    }
+}
+
+/* The same with A's piece copied, for rows that would push each other out of the cache. */
+static void aliased_block(const la_gemm *g, int64_t i, int64_t rows, int64_t p, int64_t k) {
+    enum { LD = DEPTH + LA_LANES };
+    la_real A[ALIAS_ROWS * LD] __attribute__((aligned(64)));
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(A + r * LD, g->A + (i + r) * g->lda + p, (size_t)k * sizeof *A);
+    row_block(g, i, rows, p, k, A, LD);
+}
+
+void LA_ISA_NAME(la_gemm_)(const la_gemm *g) {
     if (g->form == LA_NT && g->m < ROWS) {
         few_rows(g);
         return;
     }
+    const int aliased = g->form != LA_TN && g->m >= ROWS && g->n > 2 * PANEL &&
+                        g->lda * (int64_t)sizeof *g->A % ALIAS == 0;
+    const int64_t block = aliased ? ALIAS_ROWS : BLOCK;
     for (int64_t p = 0; p == 0 || p < g->k; p += DEPTH)
-        for (int64_t i = 0; i < g->m; i += BLOCK)
-            for (int64_t j = 0, width; j < g->n; j += width) {
-                const int wide = g->n - j >= PANEL ? 2 : 1;
-                width = wide * LA_LANES;
-                strip s = {.how = g->how | (p ? LA_ADD : 0), .i = i, .j = j, .p = p};
-                s.k = g->k - p < DEPTH ? g->k - p : DEPTH;
-                s.rows = g->m - i < BLOCK ? g->m - i : BLOCK;
-                s.A = transposed ? g->A + p * g->lda + i : g->A + i * g->lda + p;
-                s.C = g->C + i * g->ldc + j;
-                s.lda = g->lda;
-                s.ldc = g->ldc;
-                s.B = g->B + p * g->ldb + j;
-                s.ldb = g->ldb;
-                int64_t columns = g->n - j < width ? g->n - j : width;
-                if (g->form == LA_NT || columns < width ||
-                    (s.rows >= COPY_ROWS && g->ldb * (int64_t)sizeof *g->B > COPY_LD)) {
-                    copy_panel(g, p, s.k, j, columns, width, panel);
-                    s.B = panel;
-                    s.ldb = width;
-                }
-                if (columns < width)
-                    ragged_strip(s, columns, transposed);
-                else
-                    any_strip(&s, wide, transposed);
-            }
+        for (int64_t i = 0; i < g->m; i += block) {
+            int64_t k = g->k - p < DEPTH ? g->k - p : DEPTH;
+            int64_t rows = g->m - i < block ? g->m - i : block;
+            if (aliased)
+                aliased_block(g, i, rows, p, k);
+            else if (g->form == LA_TN)
+                row_block(g, i, rows, p, k, g->A + p * g->lda + i, g->lda);
+            else
+                row_block(g, i, rows, p, k, g->A + i * g->lda + p, g->lda);
+        }
 }
 
 void LA_ISA_NAME(la_transpose_)(int64_t rows, int64_t cols, const la_real *x, int64_t ldx,

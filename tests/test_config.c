@@ -70,7 +70,8 @@ static bool lists(const char *text, const char *name) {
     return false;
 }
 
-static const la_tool tools[] = {LA_TOOL_TRAIN, LA_TOOL_GENERATE, LA_TOOL_GRADCHECK};
+static const la_tool tools[] = {LA_TOOL_TRAIN, LA_TOOL_GENERATE, LA_TOOL_GRADCHECK, LA_TOOL_BENCH};
+enum { TOOLS = sizeof tools / sizeof *tools };
 
 /* ---- the table --------------------------------------------------------------------------- */
 
@@ -78,34 +79,69 @@ START_TEST(defaults_are_those_of_the_specification) {
     static const struct {
         const char *name, *value;
     } want[] = {
-        {"attn", "softmax"},      {"data", ""},
-        {"val-data", ""},         {"val-frac", "0.1"},
-        {"tokenizer", "char"},    {"n-layer", "4"},
-        {"n-head", "4"},          {"n-embd", "128"},
-        {"block-size", "64"},     {"dropout", "0"},
-        {"pos", "learned"},       {"bias", "off"},
-        {"eps", "1e-06"},         {"batch-size", "12"},
-        {"grad-accum", "1"},      {"max-iters", "2000"},
-        {"lr", "0.001"},          {"min-lr", "0.0001"},
-        {"warmup-iters", "100"},  {"lr-decay-iters", "0"},
-        {"schedule", "cosine"},   {"optim", "adamw"},
-        {"weight-decay", "0.1"},  {"beta1", "0.9"},
-        {"beta2", "0.99"},        {"grad-clip", "1"},
-        {"eval-interval", "250"}, {"eval-iters", "0"},
-        {"patience", "0"},        {"eval-only", "off"},
-        {"sample-every", "0"},    {"prompt", ""},
-        {"out-dir", ""},          {"overwrite", "off"},
-        {"resume", ""},           {"init-from", ""},
-        {"trust-file", "off"},    {"keep", "2"},
-        {"save-interval", "0"},   {"seed", "1337"},
-        {"threads", "0"},         {"preset", ""},
-        {"config", ""},           {"dry-run", "off"},
-        {"dump-graph", ""},       {"overfit-batch", "off"},
-        {"recompute", "off"},     {"log-interval", "0"},
-        {"quiet", "off"},         {"checkpoint", ""},
-        {"tokens", "500"},        {"temperature", "0.8"},
-        {"top-k", "200"},         {"top-p", "1"},
+        {"attn", "softmax"},
+        {"data", ""},
+        {"val-data", ""},
+        {"val-frac", "0.1"},
+        {"tokenizer", "char"},
+        {"n-layer", "4"},
+        {"n-head", "4"},
+        {"n-embd", "128"},
+        {"block-size", "64"},
+        {"dropout", "0"},
+        {"pos", "learned"},
+        {"bias", "off"},
+        {"eps", "1e-06"},
+        {"batch-size", "12"},
+        {"grad-accum", "1"},
+        {"max-iters", "2000"},
+        {"lr", "0.001"},
+        {"min-lr", "0.0001"},
+        {"warmup-iters", "100"},
+        {"lr-decay-iters", "0"},
+        {"schedule", "cosine"},
+        {"optim", "adamw"},
+        {"weight-decay", "0.1"},
+        {"beta1", "0.9"},
+        {"beta2", "0.99"},
+        {"grad-clip", "1"},
+        {"recompute", "off"},
+        {"eval-interval", "250"},
+        {"eval-iters", "0"},
+        {"patience", "0"},
+        {"eval-only", "off"},
+        {"sample-every", "0"},
+        {"prompt", ""},
+        {"out-dir", ""},
+        {"overwrite", "off"},
+        {"resume", ""},
+        {"init-from", ""},
+        {"trust-file", "off"},
+        {"keep", "2"},
+        {"save-interval", "0"},
+        {"seed", "1337"},
+        {"threads", "0"},
+        {"preset", ""},
+        {"config", ""},
+        {"dry-run", "off"},
+        {"dump-graph", ""},
+        {"overfit-batch", "off"},
+        {"log-interval", "0"},
+        {"quiet", "off"},
+        {"checkpoint", ""},
+        {"tokens", "500"},
+        {"temperature", "0.8"},
+        {"top-k", "200"},
+        {"top-p", "1"},
         {"explain", ""},
+        {"n", "4096"},
+        {"d", "64"},
+        {"heads", "8"},
+        {"batch", "1"},
+        {"vocab", "65"},
+        {"positions", "10,100,1000,10000,100000"},
+        {"repeats", "0"},
+        {"json", "off"},
     };
     char buf[LA_NUMBER_TEXT];
     ck_assert_int_eq(LA_N_OPTIONS, sizeof want / sizeof *want);
@@ -130,8 +166,8 @@ START_TEST(the_table_agrees_with_itself) {
         snprintf(name, sizeof name, "%s", fields[i]);
         for (char *s = name; *s; s++) *s = *s == '_' ? '-' : *s;
         ck_assert_str_eq(o->name, name);
-        ck_assert_uint_ne(o->tools & 7, 0);
-        ck_assert_uint_eq(o->tools & ~15u, 0);
+        ck_assert_uint_ne(o->tools & 15, 0);
+        ck_assert_uint_eq(o->tools & ~31u, 0);
         ck_assert_msg((o->type == LA_FLAG) == !o->place, "--%s: only flags have no placeholder",
                       o->name);
         if (o->type == LA_INT || o->type == LA_REAL) {
@@ -145,7 +181,7 @@ START_TEST(the_table_agrees_with_itself) {
 END_TEST
 
 START_TEST(each_tool_takes_its_own_options_and_no_others) {
-    for (size_t t = 0; t < 3; t++)
+    for (size_t t = 0; t < TOOLS; t++)
         for (int i = 0; i < LA_N_OPTIONS; i++) {
             char      line[128];
             la_config other;
@@ -216,7 +252,7 @@ START_TEST(options_that_print_end_the_parsing) {
 }
 END_TEST
 
-START_TEST(gradcheck_collects_names) {
+START_TEST(gradcheck_and_bench_collect_names) {
     OK(parse(LA_TOOL_GRADCHECK, "elu1 --explain=linear -- --odd"));
     ck_assert_int_eq(c.n_names, 2);
     ck_assert_str_eq(c.names[0], "elu1");
@@ -224,6 +260,9 @@ START_TEST(gradcheck_collects_names) {
     ck_assert_str_eq(c.explain, "linear");
     OK(parse(LA_TOOL_GRADCHECK, ""));
     ck_assert_int_eq(c.n_names, 0);
+    OK(parse(LA_TOOL_BENCH, "attention --n 64"));
+    ck_assert_int_eq(c.n_names, 1);
+    ck_assert_int_eq(c.n, 64);
     FAILS(parse(LA_TOOL_GENERATE, "--checkpoint x y"), LA_ARG, "unexpected argument \"y\"");
 }
 END_TEST
@@ -710,7 +749,7 @@ END_TEST
 
 START_TEST(help_has_every_option_of_the_tool_and_none_of_another) {
     static const la_help_kind kinds[] = {LA_HELP_ALL, LA_HELP_BASH, LA_HELP_SHORT};
-    for (size_t t = 0; t < 3; t++)
+    for (size_t t = 0; t < TOOLS; t++)
         for (size_t k = 0; k < 3; k++) {
             char *text = page(tools[t], kinds[k]);
             for (int i = 0; i < LA_N_OPTIONS; i++) {
@@ -727,7 +766,7 @@ START_TEST(help_has_every_option_of_the_tool_and_none_of_another) {
 END_TEST
 
 START_TEST(a_short_help_is_short_and_lines_fit) {
-    for (size_t t = 0; t < 3; t++) {
+    for (size_t t = 0; t < TOOLS; t++) {
         int   lines = 0;
         char *text = page(tools[t], LA_HELP_SHORT), *all = page(tools[t], LA_HELP_ALL);
         for (const char *s = text; *s; s++) lines += *s == '\n';
@@ -760,7 +799,7 @@ START_TEST(help_has_defaults_and_ranges) {
 END_TEST
 
 START_TEST(a_manual_page_has_every_option) {
-    for (size_t t = 0; t < 3; t++) {
+    for (size_t t = 0; t < TOOLS; t++) {
         char *text = page(tools[t], LA_HELP_MAN);
         ck_assert_int_eq(strncmp(text, ".TH ", 4), 0);
         for (int i = 0; i < LA_N_OPTIONS; i++) {
@@ -822,7 +861,7 @@ int main(void) {
     tcase_add_test(t, values_follow_a_space_or_an_equals_sign_and_the_last_one_counts);
     tcase_add_test(t, resume_may_have_a_value);
     tcase_add_test(t, options_that_print_end_the_parsing);
-    tcase_add_test(t, gradcheck_collects_names);
+    tcase_add_test(t, gradcheck_and_bench_collect_names);
     tcase_add_loop_test(t, what_is_wrong_is_refused_with_a_sentence, 0,
                         sizeof refusals / sizeof *refusals);
     tcase_add_test(t, what_is_needed_is_asked_for);

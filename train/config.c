@@ -16,9 +16,11 @@
 #define TEXT "Text"
 #define FILES "Files"
 #define CHECK "Checking"
+#define BENCH "Measuring"
 #define RUNNING "Running"
 
-const char *const la_groups[] = {DATA, MODEL, OPTIM, EVAL, TEXT, FILES, CHECK, RUNNING, NULL};
+const char *const la_groups[] = {DATA,  MODEL, OPTIM, EVAL,    TEXT,
+                                 FILES, CHECK, BENCH, RUNNING, NULL};
 
 const la_preset la_presets[] = {
 #define P(name, text) {name, text},
@@ -72,14 +74,21 @@ static const char *name_at(unsigned tools, bool with_actions, int i) {
 static const char *of_train(int i) { return name_at(LA_TOOL_TRAIN, true, i); }
 static const char *of_generate(int i) { return name_at(LA_TOOL_GENERATE, true, i); }
 static const char *of_gradcheck(int i) { return name_at(LA_TOOL_GRADCHECK, true, i); }
+static const char *of_bench(int i) { return name_at(LA_TOOL_BENCH, true, i); }
 const char        *la_config_key(int i) { return name_at(LA_TOOL_TRAIN, false, i); }
 
 static la_name_fn *names_of(la_tool t) {
-    return t == LA_TOOL_TRAIN ? of_train : t == LA_TOOL_GENERATE ? of_generate : of_gradcheck;
+    return t == LA_TOOL_TRAIN      ? of_train
+           : t == LA_TOOL_GENERATE ? of_generate
+           : t == LA_TOOL_BENCH    ? of_bench
+                                   : of_gradcheck;
 }
 
 const char *la_tool_name(la_tool t) {
-    return t == LA_TOOL_TRAIN ? "train" : t == LA_TOOL_GENERATE ? "generate" : "gradcheck";
+    return t == LA_TOOL_TRAIN      ? "train"
+           : t == LA_TOOL_GENERATE ? "generate"
+           : t == LA_TOOL_BENCH    ? "bench"
+                                   : "gradcheck";
 }
 
 static const char *any_name(int i) { return i < LA_N_OPTIONS ? la_options[i].name : NULL; }
@@ -207,12 +216,13 @@ la_status la_config_copy(la_config *c, const la_config *from, int option) {
 /* An argument that is no option.  before: the option in front of it, or -1. */
 static la_status take_name(la_config *c, char *arg, int argc, int before) {
     char shown[LA_SHOWN];
+    bool takes_names = c->tool == LA_TOOL_GRADCHECK || c->tool == LA_TOOL_BENCH;
     la_shown(arg, shown);
-    if (c->tool != LA_TOOL_GRADCHECK && before >= 0 &&
+    if (!takes_names && before >= 0 &&
         (la_options[before].type == LA_OPTIONAL || la_options[before].type == LA_FLAG))
         return la_fail(LA_ARG, "unexpected argument \"%s\": a value of --%s follows a =, --%s=%s",
                        shown, la_options[before].name, la_options[before].name, shown);
-    if (c->tool != LA_TOOL_GRADCHECK)
+    if (!takes_names)
         return la_fail(
             LA_ARG,
             "unexpected argument \"%s\": options begin with --, and only they may have values",

@@ -1,4 +1,4 @@
-/* config.h -- what was asked for: the options of train, generate and gradcheck.
+/* config.h -- what was asked for: the options of train, generate, gradcheck and bench.
  *
  * The table is options.def.  Precedence, whatever the order they are given in:
  * default < checkpoint < preset < config file < command line. */
@@ -15,7 +15,8 @@ typedef enum la_tool {
     LA_TOOL_TRAIN = 1,
     LA_TOOL_GENERATE = 2,
     LA_TOOL_GRADCHECK = 4,
-    LA_SHORT_HELP = 8, /* no tool: shown by -h */
+    LA_TOOL_BENCH = 8,
+    LA_SHORT_HELP = 16, /* no tool: shown by -h */
 } la_tool;
 
 typedef enum la_help_kind {
@@ -65,12 +66,12 @@ typedef struct la_config {
 #define LA_C_OPTIONAL const char *
 #define X(group, field, name, type, ...) LA_C_##type field;
 #include "train/options.def"
-    la_tool          tool;
-    la_help_kind     help;    /* not NONE: print that and end; nothing else was looked at      */
-    int              n_names; /* arguments that are no options: gradcheck NAME...              */
-    char           **names;
-    unsigned char    origin[LA_N_OPTIONS]; /* la_origin                                        */
-    struct la_owned *owned;                /* the texts                                        */
+    la_tool       tool;
+    la_help_kind  help;    /* not NONE: print that and end; nothing else was looked at      */
+    int           n_names; /* arguments that are no options: gradcheck NAME, bench MODE         */
+    char        **names;
+    unsigned char origin[LA_N_OPTIONS]; /* la_origin                                        */
+    struct la_owned *owned;             /* the texts                                        */
 } la_config;
 
 /* All defaults, for train.  Needs no free yet. */

@@ -76,7 +76,7 @@ la_status la_config_check_request(const la_config *c) {
 
 la_status la_config_check(const la_config *c) {
     LA_TRY(la_config_check_request(c));
-    if (c->tool != LA_TOOL_TRAIN) return LA_OK;
+    if (c->tool != LA_TOOL_TRAIN && c->tool != LA_TOOL_BENCH) return LA_OK;
     la_attn_cfg attn;
     LA_TRY(la_attn_spec_parse(c->attn, c->eps, &attn));
 

@@ -6,24 +6,32 @@
 
 enum { COLUMN = 30, WIDTH = 98, LINE = 1024 }; /* where help texts begin and lines end */
 
-static const char *const examples[3][5] = {
+static const char *const examples[4][6] = {
     {"train --data corpus.txt", "train --data corpus.txt --attn=elu1 --out-dir runs/elu1",
      "train --data corpus.txt --out-dir runs/elu1 --resume --max-iters 4000", NULL},
     {"generate --checkpoint runs/elu1/best.h5 --prompt \"ROMEO:\"",
      "generate --checkpoint runs/elu1/best.h5 --tokens 2000 --temperature 0 --quiet > text", NULL},
     {"gradcheck", "gradcheck elu1 linear", "gradcheck --explain elu1", NULL},
+    {"bench attention --n 4096 --d 64 --heads 8", "bench train --attn=elu1 --n-layer 6",
+     "bench decode --attn=elu1 --positions 10,100000", "bench crossover --d 64 --json",
+     "bench gemm", NULL},
 };
-static const char *const about[3] = {"trains a small language model",
-                                     "writes text with a trained model",
-                                     "compares derivatives with finite differences"};
-static const char *const usage[3] = {"[OPTION...]", "[OPTION...]", "[OPTION...] [NAME...]"};
+static const char *const about[4] = {
+    "trains a small language model", "writes text with a trained model",
+    "compares derivatives with finite differences", "measures speed and memory"};
+static const char *const usage[4] = {"[OPTION...]", "[OPTION...]", "[OPTION...] [NAME...]",
+                                     "attention|crossover|decode|gemm|train [OPTION...]"};
 #define RUN_CODES                                                                                  \
     "0 ok, 1 runtime or I/O, 2 usage, 3 data, 4 checkpoint, 5 not finite, 6 would not fit in "     \
     "memory"
-static const char *const exit_codes[3] = {RUN_CODES ", 130 or 143 saved after a signal", RUN_CODES,
-                                          "0 all pass, 1 some do not, 2 usage"};
+static const char *const exit_codes[4] = {RUN_CODES ", 130 or 143 saved after a signal", RUN_CODES,
+                                          "0 all pass, 1 some do not, 2 usage", RUN_CODES};
 
-static int index_of(la_tool t) { return t == LA_TOOL_TRAIN ? 0 : t == LA_TOOL_GENERATE ? 1 : 2; }
+static int index_of(la_tool t) { /* of the single bit t */
+    int i = 0;
+    while (t >> (i + 1)) i++;
+    return i;
+}
 
 LA_PRINTF(2, 3) static void append(char text[LINE], const char *fmt, ...) {
     size_t  n = strlen(text);

@@ -20,13 +20,17 @@ static int ascending(const void *a, const void *b) {
     return p < q ? -1 : p > q;
 }
 
+double la_median(int64_t n, double *x) {
+    qsort(x, (size_t)n, sizeof *x, ascending);
+    return n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]);
+}
+
 double la_rate_median(const la_rate *r) {
     int64_t n = r->steps - 1 < LA_RATE_STEPS ? r->steps - 1 : LA_RATE_STEPS;
     double  sorted[LA_RATE_STEPS];
     if (n < 1) return 0;
     memcpy(sorted, r->window, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
-    return n % 2 ? sorted[n / 2] : 0.5 * (sorted[n / 2 - 1] + sorted[n / 2]);
+    return la_median(n, sorted);
 }
 
 double la_rate_eta(const la_rate *r, int64_t steps_left, int64_t evals_left) {

@@ -38,6 +38,9 @@ void la_metrics_line(const la_metrics *m, FILE *out);
 /* One JSON object and a newline; a number that is not finite is left out. */
 void la_metrics_json(const la_metrics *m, FILE *out);
 
+/* Of n > 0 numbers, which are sorted by it. */
+double la_median(int64_t n, double *x);
+
 /* "0:13", "12:05", "1:02:03" */
 enum { LA_TIME_TEXT = 32 };
 const char *la_time_text(double seconds, char buf[LA_TIME_TEXT]);

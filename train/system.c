@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 static size_t number_in(const char *path, const char *format) {
     char               line[256];
@@ -29,6 +32,18 @@ size_t la_memory_available(void) {
 size_t la_memory_resident(void) {
     return number_in("/proc/self/statm", "%*u %llu") * (size_t)sysconf(_SC_PAGESIZE);
 }
+
+size_t la_memory_peak_begin(void) {
+#ifdef __GLIBC__
+    malloc_trim(0); /* else what is allocated next would take old pages, and not show */
+#endif
+    FILE *f = fopen("/proc/self/clear_refs", "w");
+    int   done = f && fputs("5", f) >= 0; /* 5: the peak becomes what is in memory now */
+    if (f && fclose(f) != 0) done = 0;
+    return done ? la_memory_peak() : 0;
+}
+
+size_t la_memory_peak(void) { return number_in("/proc/self/status", "VmHWM: %llu kB") * 1024; }
 
 double la_seconds(void) {
     struct timespec t;

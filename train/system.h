@@ -6,7 +6,11 @@
 
 size_t la_memory_available(void); /* bytes: free memory or what the cgroup leaves; 0: unknown */
 size_t la_memory_resident(void);  /* bytes this process has in memory now; 0: unknown         */
-double la_seconds(void);          /* monotonic clock                                          */
+/* Freed memory is given back, and from now on la_memory_peak() is of what follows.  Bytes in
+ * memory at this moment; 0: the system cannot do that (Linux can), and the peak means nothing. */
+size_t la_memory_peak_begin(void);
+size_t la_memory_peak(void); /* most bytes in memory since then; 0: unknown                   */
+double la_seconds(void);     /* monotonic clock                                          */
 
 /* After la_signals_install: the first SIGINT, SIGTERM or SIGHUP sets la_signal_stop() to its
  * number, and a second one ends the process at once; SIGUSR1 makes la_signal_save() return 1 once.

@@ -12,6 +12,7 @@ if grep -q 'LINA_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then
 fi
 cmake --install "$build" --prefix "$work/usr" >/dev/null
 "$work/usr/bin/train" --version
+"$work/usr/bin/bench" --version
 "$work/usr/bin/gradcheck" gelu >/dev/null
 cat >"$work/user.c" <<'C'
 #include <stdio.h>
@@ -35,4 +36,6 @@ for library in lina lina64; do
   result=$("$work/user")
   [ "$result" = 0.84134 ] || { echo "$library: gelu(1) is $result"; exit 1; }
 done
-find "$work/usr" -name 'lina-train.1' | grep -q . || { echo "no man page"; exit 1; }
+for tool in train bench; do
+  find "$work/usr" -name "lina-$tool.1" | grep -q . || { echo "no man page of $tool"; exit 1; }
+done
