@@ -44,6 +44,14 @@ typedef struct la_vec {
     void (*elu1)(int64_t rows, int64_t n, const la_real *x, int64_t ldx, la_real *y);
     void (*elu1_backward)(int64_t rows, int64_t n, const la_real *x, int64_t ldx, const la_real *y,
                           const la_real *dy, la_real *dx, int64_t lddx);
+    /* layernorm of a row, in the letters of autograd/ops/layernorm.c: stats gets m and r */
+    void (*norm)(int64_t n, la_real eps, const la_real *x, const la_real *gain, const la_real *bias,
+                 la_real *y, la_real stats[2]);
+    void (*norm_backward)(int64_t n, const la_real *x, const la_real *gain, const la_real *dy,
+                          const la_real stats[2], int set, la_real *dx); /* dx = or += */
+    void (*norm_gain)(int64_t rows, int64_t n, const la_real *x, const la_real *dy, int64_t ld,
+                      const la_real *stats,
+                      la_real       *dgain); /* += over rows (rows,n), stats (rows,2) */
     void (*mul)(int64_t n, const la_real *x, la_real *y); /* y_i *= x_i */
 } la_vec;
 

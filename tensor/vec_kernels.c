@@ -165,6 +165,47 @@ static void vec_elu1_backward(int64_t rows, int64_t n, const la_real *x, int64_t
         for (int64_t j = 0; j < n; j++) dx[j] += dy[j] * (x[j] > 0 ? 1 : y[j]);
 }
 
+static void vec_norm(int64_t n, la_real eps, const la_real *x, const la_real *gain,
+                     const la_real *bias, la_real *y, la_real stats[2]) {
+    la_real m = 0, v = 0;
+#pragma omp simd reduction(+ : m)
+    for (int64_t c = 0; c < n; c++) m += x[c];
+    m /= R(n);
+#pragma omp simd reduction(+ : v)
+    for (int64_t c = 0; c < n; c++) v += (x[c] - m) * (x[c] - m);
+    const la_real r = R(1 / sqrt((double)(v / R(n) + eps)));
+#pragma omp simd
+    for (int64_t c = 0; c < n; c++) y[c] = gain[c] * ((x[c] - m) * r);
+    if (bias) vec_axpy(n, 1, bias, y);
+    stats[0] = m, stats[1] = r;
+}
+
+static void vec_norm_backward(int64_t n, const la_real *x, const la_real *gain, const la_real *dy,
+                              const la_real stats[2], int set, la_real *dx) {
+    const la_real m = stats[0], r = stats[1];
+    la_real       mean_e = 0, mean_eh = 0;
+#pragma omp simd reduction(+ : mean_e, mean_eh)
+    for (int64_t c = 0; c < n; c++) {
+        la_real e = gain[c] * dy[c];
+        mean_e += e;
+        mean_eh += e * ((x[c] - m) * r);
+    }
+    mean_e /= R(n);
+    mean_eh /= R(n);
+#pragma omp simd
+    for (int64_t c = 0; c < n; c++) {
+        la_real d = r * (gain[c] * dy[c] - mean_e - (x[c] - m) * r * mean_eh);
+        dx[c] = set ? d : dx[c] + d;
+    }
+}
+
+static void vec_norm_gain(int64_t rows, int64_t n, const la_real *x, const la_real *dy, int64_t ld,
+                          const la_real *stats, la_real *dgain) {
+    for (int64_t i = 0; i < rows; i++, x += ld, dy += ld, stats += 2)
+#pragma omp simd
+        for (int64_t c = 0; c < n; c++) dgain[c] += dy[c] * ((x[c] - stats[0]) * stats[1]);
+}
+
 static void vec_mul(int64_t n, const la_real *x, la_real *y) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] *= x[i];
@@ -187,5 +228,8 @@ const la_vec LA_ISA_NAME(la_vec_) = {
     .gelu_slope = vec_gelu_slope,
     .elu1 = vec_elu1,
     .elu1_backward = vec_elu1_backward,
+    .norm = vec_norm,
+    .norm_backward = vec_norm_backward,
+    .norm_gain = vec_norm_gain,
     .mul = vec_mul,
 };

@@ -44,51 +44,25 @@ static void forward(const la_node *n, const la_run *run) {
     la_real        eps = R(((const attr *)n->attr)->eps);
     const la_real *gain = n->in[1]->x, *bias = n->n_in == 3 ? n->in[2]->x : NULL;
     for (int64_t i = rows.from; i < rows.to; i++) {
-        const la_real *x = n->in[0]->x + i * C;
-        la_real       *y = n->x + i * C, m = 0, v = 0;
-#pragma omp simd reduction(+ : m)
-        for (int64_t c = 0; c < C; c++) m += x[c];
-        m /= R(C);
-#pragma omp simd reduction(+ : v)
-        for (int64_t c = 0; c < C; c++) v += (x[c] - m) * (x[c] - m);
-        la_real r = 1 / sqrt(v / R(C) + eps);
-        for (int64_t c = 0; c < C; c++) y[c] = gain[c] * ((x[c] - m) * r);
-        for (int64_t c = 0; bias && c < C; c++) y[c] += bias[c];
-        if (n->saved) n->saved[2 * i] = m, n->saved[2 * i + 1] = r;
+        la_real stats[2]; /* m and r */
+        la_vec_table()->norm(C, eps, n->in[0]->x + i * C, gain, bias, n->x + i * C, stats);
+        if (n->saved) memcpy(n->saved + 2 * i, stats, sizeof stats);
     }
 }
 
 static void rows_backward(const la_node *n, la_range rows, int set) { /* step 3 */
-    int64_t        C = la_last(n->shape);
-    const la_real *gain = n->in[1]->x;
-    for (int64_t i = rows.from; i < rows.to; i++) {
-        const la_real *x = n->in[0]->x + i * C, *dy = n->g + i * C;
-        la_real       *dx = n->in[0]->g + i * C, m = n->saved[2 * i], r = n->saved[2 * i + 1];
-        la_real        mean_e = 0, mean_eh = 0;
-#pragma omp simd reduction(+ : mean_e, mean_eh)
-        for (int64_t c = 0; c < C; c++) {
-            la_real e = gain[c] * dy[c];
-            mean_e += e;
-            mean_eh += e * ((x[c] - m) * r);
-        }
-        mean_e /= R(C);
-        mean_eh /= R(C);
-        for (int64_t c = 0; c < C; c++) {
-            la_real d = r * (gain[c] * dy[c] - mean_e - (x[c] - m) * r * mean_eh);
-            dx[c] = set ? d : dx[c] + d;
-        }
-    }
+    int64_t C = la_last(n->shape);
+    for (int64_t i = rows.from; i < rows.to; i++)
+        la_vec_table()->norm_backward(C, n->in[0]->x + i * C, n->in[1]->x, n->g + i * C,
+                                      n->saved + 2 * i, set, n->in[0]->g + i * C);
 }
 
 static void columns_backward(const la_node *n, la_range cols) { /* step 1 */
-    int64_t  C = la_last(n->shape), N = la_rows(n->shape);
-    la_real *dgain = n->in[1]->g, *dbias = n->n_in == 3 ? n->in[2]->g : NULL;
-    for (int64_t i = 0; i < N; i++) {
-        const la_real *x = n->in[0]->x + i * C, *dy = n->g + i * C;
-        la_real        m = n->saved[2 * i], r = n->saved[2 * i + 1];
-        for (int64_t c = cols.from; dgain && c < cols.to; c++) dgain[c] += dy[c] * ((x[c] - m) * r);
-        for (int64_t c = cols.from; dbias && c < cols.to; c++) dbias[c] += dy[c];
-    }
+    int64_t        C = la_last(n->shape), N = la_rows(n->shape), width = cols.to - cols.from;
+    la_real       *dgain = n->in[1]->g, *dbias = n->n_in == 3 ? n->in[2]->g : NULL;
+    const la_real *x = n->in[0]->x + cols.from, *dy = n->g + cols.from;
+    if (dgain) la_vec_table()->norm_gain(N, width, x, dy, C, n->saved, dgain + cols.from);
+    if (dbias) la_vec_table()->add_rows(N, width, dy, C, NULL, 0, dbias + cols.from);
 }
 
 static void backward(const la_node *n, const la_run *run) {
