@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "autograd/trial.h"
+#include "tensor/vec.h"
 
 typedef struct item {
     la_subject     subject;
@@ -28,9 +29,23 @@ static void list_items(void) {
 
 static const char *title(const item *it) {
     static char text[200];
-    snprintf(text, sizeof text, "%s, %s%s", it->subject.name, it->c->name,
-             it->split ? ", split" : "");
+    snprintf(text, sizeof text, "%s, %s%s (%s)", it->subject.name, it->c->name,
+             it->split ? ", split" : "", la_vec_table()->name);
     return text;
+}
+
+/* Item i % n_items, under instruction set i / n_items from now on. */
+static const item *item_of(int i) {
+    la_vec_use(la_vec_tables()[i / n_items]);
+    return items + i % n_items;
+}
+
+static int instruction_sets(void) {
+    int n = 0;
+    for (; la_vec_tables()[n]; n++)
+        printf("instruction set %s: products by %s\n", la_vec_tables()[n]->name,
+               la_vec_tables()[n]->gemm ? "our kernels" : "OpenBLAS");
+    return n;
 }
 
 static void create(la_trial *r, const item *it, unsigned without_grad, int inference) {
@@ -82,8 +97,10 @@ END_TEST
 
 /* A split text has three outputs: of each part, and the state.  The reference of the second part
  * reads the state that the reference of the first has left. */
+/* --- the next two under every instruction set that runs here --- */
+
 START_TEST(forward_equals_the_reference) {
-    const item *it = items + _i;
+    const item *it = item_of(_i);
     la_trial    r;
     create(&r, it, 0, 0);
     OK(la_tape_forward(r.tape));
@@ -99,8 +116,20 @@ START_TEST(forward_equals_the_reference) {
         free(is[k]);
     }
     la_trial_destroy(&r);
+    la_vec_use(NULL);
 }
 END_TEST
+
+START_TEST(gradient_equals_finite_differences) {
+    const item *it = item_of(_i);
+    double      worst;
+    OK(la_gradcheck(&it->subject, it->c, it->split, &worst));
+    ck_assert_msg(worst < 1e-7, "%s: gradient and differences are %g apart", title(it), worst);
+    la_vec_use(NULL);
+}
+END_TEST
+
+/* --- and these under the one in use --- */
 
 START_TEST(inference_gives_the_values_of_training) {
     const item *it = items + _i;
@@ -119,14 +148,6 @@ START_TEST(inference_gives_the_values_of_training) {
     FAILS(la_tape_backward(b.tape, 1), LA_STATE, "no parameter");
     la_trial_destroy(&a);
     la_trial_destroy(&b);
-}
-END_TEST
-
-START_TEST(gradient_equals_finite_differences) {
-    const item *it = items + _i;
-    double      worst;
-    OK(la_gradcheck(&it->subject, it->c, it->split, &worst));
-    ck_assert_msg(worst < 1e-7, "%s: gradient and differences are %g apart", title(it), worst);
 }
 END_TEST
 
@@ -271,16 +292,17 @@ END_TEST
 
 int main(void) {
     list_items();
+    int    sets = instruction_sets();
     Suite *s = suite_create("ops");
     TCase *c = add_case(s, "table");
     tcase_add_loop_test(c, every_subject_is_complete, 0, la_subject_count());
     tcase_add_test(c, an_unknown_subject_is_answered_with_the_nearest);
     c = add_case(s, "values");
-    tcase_add_loop_test(c, forward_equals_the_reference, 0, n_items);
+    tcase_add_loop_test(c, forward_equals_the_reference, 0, n_items * sets);
     tcase_add_loop_test(c, inference_gives_the_values_of_training, 0, n_items);
     c = add_case(s, "gradients");
     if (LA_REAL_BITS == 64) {
-        tcase_add_loop_test(c, gradient_equals_finite_differences, 0, n_items);
+        tcase_add_loop_test(c, gradient_equals_finite_differences, 0, n_items * sets);
         tcase_add_loop_test(c, gradcheck_sees_one_part_in_a_million, 0, la_subject_count());
     } else
         printf("not checked in float: gradients against differences, which need double; see the "
