@@ -61,7 +61,7 @@ void la_bench_say(const la_bench *b, const char *fmt, ...) {
 }
 
 void la_bench_say_peak(const la_bench *b) {
-    la_bench_say(b, "%d thread%s; peak so far %.0f GFLOP/s (sgemm 512 x 2048 x 2048 a thread)",
+    la_bench_say(b, "%d thread%s; peak so far %.0f GFLOP/s (sgemm 768 x 512 x 512 a thread)",
                  la_threads(), la_threads() == 1 ? "" : "s", b->peak);
 }
 

@@ -37,8 +37,8 @@ void   la_samples_add(la_samples *s, double seconds);
 double la_samples_median(la_samples *s); /* seconds */
 double la_samples_min(const la_samples *s);
 
-/* --- the machine's peak: (512,2048) = (512,2048) (2048,2048), as many products as threads, each on
- * its own.  A quarter of a second, or --repeats; keeps the larger of this and earlier measurements
+/* --- the machine's peak: (768,512) = (768,512) (512,512), as many products as threads, each on its
+ * own.  A quarter of a second, or --repeats; keeps the larger of this and earlier measurements
  * in b->peak --- */
 la_status la_bench_peak(la_bench *b);
 
