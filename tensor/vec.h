@@ -53,6 +53,19 @@ typedef struct la_vec {
                       const la_real *stats,
                       la_real       *dgain); /* += over rows (rows,n), stats (rows,2) */
     void (*mul)(int64_t n, const la_real *x, la_real *y); /* y_i *= x_i */
+    /* Rows i of x, y, z (rows,n): y_i = exp(x_i - c), z_i = before + y_0 + .. + y_i.  Returns the
+     * largest x_ij - c_j.  And r += dz_i, dx_i += y_i (dy_i + r), from the last row to the first.
+     */
+    la_real (*exp_scan)(int64_t rows, int64_t n, const la_real *x, int64_t ldx, const la_real *c,
+                        const la_real *before, la_real *y, la_real *z, int64_t ld);
+    void (*exp_scan_backward)(int64_t rows, int64_t n, const la_real *y, const la_real *dy,
+                              int64_t ld, const la_real *dz, int64_t lddz, la_real *r, la_real *dx,
+                              int64_t lddx);
+    /* Dense rows: y_i = softmax(x_i) / z_i, n > 0; and dx_i += its gradient, dz_i = that of z_i,
+     * which may be dy_i. */
+    void (*softmax_over)(int64_t rows, int64_t n, const la_real *x, const la_real *z, la_real *y);
+    void (*softmax_over_backward)(int64_t rows, int64_t n, const la_real *y, const la_real *z,
+                                  const la_real *dy, la_real *dz, la_real *dx);
 } la_vec;
 
 const la_vec        *la_vec_table(void);

@@ -211,6 +211,71 @@ static void vec_mul(int64_t n, const la_real *x, la_real *y) {
     for (int64_t i = 0; i < n; i++) y[i] *= x[i];
 }
 
+enum { SCAN = 512 }; /* columns whose running sums are at hand */
+
+/* The rows add up from 0 and `before` is added last: with one large sum the small y_i would all be
+ * rounded to its last place, and in the same direction. */
+static la_real vec_exp_scan(int64_t rows, int64_t n, const la_real *x, int64_t ldx,
+                            const la_real *c, const la_real *before, la_real *y, la_real *z,
+                            int64_t ld) {
+    la_real most = R(-1e30);
+    for (int64_t from = 0; from < n; from += SCAN) {
+        int64_t len = n - from < SCAN ? n - from : SCAN;
+        la_real sum[SCAN];
+        memset(sum, 0, (size_t)len * sizeof *sum);
+        for (int64_t i = 0; i < rows; i++) {
+            const la_real *xi = x + i * ldx + from, *ci = c + from, *bi = before + from;
+            la_real       *yi = y + i * ld + from, *zi = z + i * ld + from;
+#pragma omp simd reduction(max : most)
+            for (int64_t j = 0; j < len; j++) {
+                la_real up = xi[j] - ci[j], e = exp1(up);
+                most = up > most ? up : most;
+                yi[j] = e;
+                sum[j] += e;
+                zi[j] = bi[j] + sum[j];
+            }
+        }
+    }
+    return most;
+}
+
+static void vec_exp_scan_backward(int64_t rows, int64_t n, const la_real *y, const la_real *dy,
+                                  int64_t ld, const la_real *dz, int64_t lddz, la_real *r,
+                                  la_real *dx, int64_t lddx) {
+    for (int64_t i = rows - 1; i >= 0; i--) {
+        const la_real *yi = y + i * ld, *dyi = dy + i * ld, *dzi = dz + i * lddz;
+        la_real       *dxi = dx + i * lddx;
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) {
+            r[j] += dzi[j];
+            dxi[j] += yi[j] * (dyi[j] + r[j]);
+        }
+    }
+}
+
+static void vec_softmax_over(int64_t rows, int64_t n, const la_real *x, const la_real *z,
+                             la_real *y) {
+    for (int64_t i = 0; i < rows; i++, x += n, y += n, z += n) {
+        la_real scale = 1 / vec_exp_minus_sum(n, vec_max(n, x), x, y);
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) y[j] = y[j] * scale / z[j];
+    }
+}
+
+/* With the softmax p = y z and its gradient dp = dy / z:  dx = p (dp - p.dp). */
+static void vec_softmax_over_backward(int64_t rows, int64_t n, const la_real *y, const la_real *z,
+                                      const la_real *dy, la_real *dz, la_real *dx) {
+    for (int64_t i = 0; i < rows; i++, y += n, z += n, dy += n, dz += n, dx += n) {
+        la_real along = vec_dot(n, y, dy);
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) {
+            la_real both = y[j] * dy[j];
+            dx[j] += both - y[j] * z[j] * along;
+            dz[j] = -both / z[j];
+        }
+    }
+}
+
 const la_vec LA_ISA_NAME(la_vec_) = {
     .name = LA_ISA_TEXT,
     .gemm = LA_VEC_BYTES > 16 ? LA_ISA_NAME(la_gemm_) : NULL,
@@ -232,4 +297,8 @@ const la_vec LA_ISA_NAME(la_vec_) = {
     .norm_backward = vec_norm_backward,
     .norm_gain = vec_norm_gain,
     .mul = vec_mul,
+    .exp_scan = vec_exp_scan,
+    .exp_scan_backward = vec_exp_scan_backward,
+    .softmax_over = vec_softmax_over,
+    .softmax_over_backward = vec_softmax_over_backward,
 };

@@ -436,6 +436,89 @@ START_TEST(max_finds_the_largest_wherever_it_is) {
 }
 END_TEST
 
+static void near(const la_vec *v, const char *what, int n, int i, la_real is, double want,
+                 double size) {
+    if (!(fabs((double)is - want) <= 16 * LA_REAL_EPSILON * size))
+        ck_abort_msg("%s: %s, n %d, element %d: %.9g, not %.9g", v->name, what, n, i, (double)is,
+                     want);
+}
+
+enum { SCAN_ROWS = 5, SCAN_WIDE = 1100 };
+
+START_TEST(exp_scan_and_its_gradient_are_those_of_loops) {
+    static const int widths[] = {1, 2, 7, 16, 33, 511, 513, 1097};
+    const la_vec    *v = table(_i);
+    enum { ROWS = SCAN_ROWS, LD = SCAN_WIDE, LDX = SCAN_WIDE + 3, LEN = ROWS * LDX };
+    la_real *x = reals(LEN), *c = reals(LD), *before = reals(LD), *y = reals(LEN), *z = reals(LEN);
+    la_real *dy = reals(LEN), *dz = reals(LEN), *r = reals(LD), *dx = reals(LEN);
+    fill_uniform(LEN, 3, 11, x), fill_uniform(LD, 2, 12, c), fill_uniform(LEN, 1, 13, dy);
+    fill_uniform(LEN, 1, 14, dz);
+    for (int i = 0; i < LD; i++) before[i] = R(i % 3);
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        int    n = widths[w];
+        double most = -HUGE_VAL;
+        for (int i = 0; i < LEN; i++) y[i] = z[i] = dx[i] = 7;
+        for (int j = 0; j < LD; j++) r[j] = 2;
+        la_real up = v->exp_scan(ROWS, n, x, LDX, c, before, y, z, LD);
+        v->exp_scan_backward(ROWS, n, y, dy, LD, dz, LDX, r, dx, LDX);
+        for (int j = 0; j < LD; j++) {
+            double sum = (double)before[j], back = 2;
+            for (int i = 0; i < ROWS && j < n; i++) {
+                double e = exp((double)(x[i * LDX + j] - c[j]));
+                most = fmax(most, (double)(x[i * LDX + j] - c[j]));
+                sum += e;
+                near(v, "y", n, j, y[i * LD + j], e, e);
+                near(v, "z", n, j, z[i * LD + j], sum, sum);
+            }
+            for (int i = ROWS - 1; i >= 0 && j < n; i--) {
+                double e = exp((double)(x[i * LDX + j] - c[j]));
+                back += (double)dz[i * LDX + j];
+                near(v, "dx", n, j, dx[i * LDX + j], 7 + e * ((double)dy[i * LD + j] + back),
+                     7 + 8 * e);
+            }
+            near(v, "r", n, j, r[j], back, 8);
+            for (int i = 0; i < ROWS && j >= n; i++)
+                ck_assert(y[i * LD + j] == 7 && z[i * LD + j] == 7 && dx[i * LDX + j] == 7);
+        }
+        ck_assert_msg((double)up == most, "%s, n %d: the largest is %g, not %g", v->name, n,
+                      (double)up, most);
+    }
+    free(x), free(c), free(before), free(y), free(z), free(dy), free(dz), free(r), free(dx);
+}
+END_TEST
+
+START_TEST(softmax_over_and_its_gradient_are_those_of_loops) {
+    const la_vec *v = table(_i);
+    enum { ROWS = 3, MOST = 67, LEN = ROWS * MOST + 1 };
+    la_real x[LEN], z[LEN], y[LEN], dy[LEN], dz[LEN], dx[LEN];
+    fill_uniform(LEN, 20, 15, x), fill_uniform(LEN, 1, 16, dy);
+    for (int i = 0; i < LEN; i++) z[i] = R(1 + i % 5);
+    for (int n = 1; n <= MOST; n++) {
+        for (int i = 0; i < LEN; i++) y[i] = dz[i] = dx[i] = 7;
+        v->softmax_over(ROWS, n, x, z, y);
+        memcpy(dz, dy, (size_t)(ROWS * n) * sizeof *dz); /* it may take dy's place */
+        v->softmax_over_backward(ROWS, n, y, z, dz, dz, dx);
+        ck_assert(y[ROWS * n] == 7 && dz[ROWS * n] == 7 && dx[ROWS * n] == 7);
+        for (int i = 0; i < ROWS; i++) {
+            const int at = i * n;
+            la_real   top = x[at];
+            double    total = 0, along = 0;
+            for (int j = 0; j < n; j++) top = x[at + j] > top ? x[at + j] : top;
+            for (int j = 0; j < n; j++) total += exp((double)(x[at + j] - top));
+            for (int j = 0; j < n; j++)
+                along += exp((double)(x[at + j] - top)) / total * (double)(dy[at + j] / z[at + j]);
+            for (int j = 0; j < n; j++) {
+                double p = exp((double)(x[at + j] - top)) / total, Z = (double)z[at + j],
+                       dp = (double)dy[at + j];
+                near(v, "y", n, j, y[at + j], p / Z, p);
+                near(v, "dz", n, j, dz[at + j], -p / Z * dp / Z, p);
+                near(v, "dx", n, j, dx[at + j], 7 + p * (dp / Z - along), 8);
+            }
+        }
+    }
+}
+END_TEST
+
 /* --- matrix products, inside a block as the ops call them --- */
 
 static void multiply(void *ctx, int64_t block, int thread) {
@@ -614,6 +697,8 @@ int main(void) {
     tcase_add_loop_test(c, gelu_and_its_derivative_are_those_of_libm, 0, tables);
     tcase_add_loop_test(c, dot_axpy_and_max_are_right_at_every_length, 0, tables);
     tcase_add_loop_test(c, max_finds_the_largest_wherever_it_is, 0, tables);
+    tcase_add_loop_test(c, exp_scan_and_its_gradient_are_those_of_loops, 0, tables);
+    tcase_add_loop_test(c, softmax_over_and_its_gradient_are_those_of_loops, 0, tables);
     c = add_case(s, "products and blocks");
     tcase_add_loop_test(c, products_are_those_of_three_loops, 0, 3 * tables);
     tcase_add_loop_test(c, bits_of_a_row_do_not_depend_on_the_rows_beside_it, 0, tables);
