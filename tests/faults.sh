@@ -31,7 +31,7 @@ faults=(
   "double-softmax: Z not carried on|autograd/attention/double_softmax.c|memcpy(w.Z0, w.Z + (C - 1) * s.W,|memcpy(w.Z0, w.Z,"
   "double-softmax: pivot from the segment's last key|autograd/attention/double_softmax.c|move_pivot(s, p->a.k + p->chunks.from * s.C * p->a.ldk|move_pivot(s, p->a.k + (la_min(s.T, p->chunks.to * s.C) - 1) * p->a.ldk"
   "double-softmax: the pivot never moves|autograd/attention/double_softmax_chunk.h|k[f] - c[f] > SPREAD;|k[f] - c[f] > 9 * SPREAD;"
-  "double-softmax: R not moved with the pivot|autograd/attention/double_softmax_chunk.h|if (r) scale_rows(s, s.D, x.decay, R);|"
+  "double-softmax: R not moved with the pivot|autograd/attention/double_softmax_chunk.h|if (r) scale_rows(s, x.decay, R);|"
   "double-softmax: R of later segments kept whole|autograd/attention/double_softmax.c|pass_on(s.E, keep[j], 1, R|pass_on(s.E, 1, 1, R"
   "double-softmax: only the first head is cut|autograd/attention/double_softmax_chunk.h|cut(s, a, w, h, t, C);|cut(s, a, w, 0, t, C);"
   "layernorm: mean(e) dropped|autograd/ops/layernorm.c|(gain[c] * dy[c] - mean_e -|(gain[c] * dy[c] -"

@@ -92,11 +92,11 @@ static size_t carve(dims s, la_real *at, work *w) {
 }
 
 /* The heads of a block: where their first rows begin, how far apart a token's rows are, and what
- * one of them has for itself, `number` being its place in (B,H). */
+ * the first of them has for itself. */
 typedef struct heads {
     const la_real *q, *k, *v, *g;
     la_real       *o, *dq, *dk, *dv; /* gradients: NULL if nobody needs them                    */
-    int64_t        ldq, ldk, ldv, ldo, number;
+    int64_t        ldq, ldk, ldv, ldo;
     la_real       *state, *dstate_out; /* (D(E+1)) of the first head; NULL without              */
     la_real       *state_out, *dstate; /* the same                                              */
     la_real       *saved, *ends;       /* (chunks,L) (segments,D): Z, of the first head, or NULL */
@@ -108,26 +108,26 @@ static la_real *plus(la_real *x, int64_t at) { return x ? x + at : NULL; }
 static heads find(const la_node *n, dims s, int64_t b, int64_t h, la_real *common) {
     const la_node *q = n->in[0], *k = n->in[1], *v = n->in[2];
     heads          a = {.ldq = q->ld, .ldk = k->ld, .ldv = v->ld, .ldo = n->ld};
-    a.number = b * s.H + h;
+    const int64_t  number = b * s.H + h;
     a.q = q->x + la_token(q, b, 0, h), a.dq = plus(q->g, la_token(q, b, 0, h));
     a.k = k->x + la_token(k, b, 0, h), a.dk = plus(k->g, la_token(k, b, 0, h));
     a.v = v->x + la_token(v, b, 0, h), a.dv = plus(v->g, la_token(v, b, 0, h));
     a.o = n->x + la_token(n, b, 0, h), a.g = plus(n->g, la_token(n, b, 0, h));
     if (n->n_out == 2) {
-        int64_t at = a.number * s.D * (s.E + 1);
+        int64_t at = number * s.D * (s.E + 1);
         a.state = n->in[3]->x + at, a.dstate = plus(n->in[3]->g, at);
         a.state_out = n->out[1]->x + at, a.dstate_out = plus(n->out[1]->g, at);
     }
-    a.saved = plus(n->saved, a.number * s.chunks * s.L);
-    a.ends = plus(n->saved, s.B * s.H * s.chunks * s.L + a.number * s.segments * s.D);
-    a.sums = plus(common, a.number * s.segments * s.L);
+    a.saved = plus(n->saved, number * s.chunks * s.L);
+    a.ends = plus(n->saved, s.B * s.H * s.chunks * s.L + number * s.segments * s.D);
+    a.sums = plus(common, number * s.segments * s.L);
     a.dZ = plus(common, s.B * s.H * s.segments * s.L + (b * s.T * s.H + h) * s.D);
     return a;
 }
 
-/* X (F,E), a row for each feature, times `by`. */
-static void scale_rows(dims s, int64_t F, const la_real *by, la_real *X) {
-    for (int64_t f = 0; f < F; f++, X += s.E)
+/* X (D,E), a row for each feature, times `by`. */
+static void scale_rows(dims s, const la_real *by, la_real *X) {
+    for (int64_t f = 0; f < s.D; f++, X += s.E)
         if (by[f] != 1) la_vec_table()->scale(s.E, by[f], X, X);
 }
 
@@ -243,7 +243,7 @@ static void chunk_forward(dims s, const heads *a, work *w, int64_t h, int64_t t,
     la_real *S = w->S + h * s.D * s.E;
     for (int64_t r = 0, runs = count_runs(s, w, h, C); r < runs; r++) {
         run_rows x = find_run(s, a, w, h, t, r);
-        if (r) scale_rows(s, s.D, x.decay, S);
+        if (r) scale_rows(s, x.decay, S);
         if (!only_sums) {
             la_real *o = a->o + (t + x.i) * a->ldo + h * s.E;
             load_weights(s, w, &x);
@@ -262,7 +262,7 @@ static void walk_up(dims s, const heads *a, work *w, int64_t h, int64_t t, int64
         if (r == 1) S = memcpy(w->X, S, (size_t)(s.D * s.E) * sizeof *S);
         if (r) add_keys(s, a, w, &x, w->X);
         x = find_run(s, a, w, h, t, r);
-        if (r) scale_rows(s, s.D, x.decay, w->X);
+        if (r) scale_rows(s, x.decay, w->X);
         la_real *dP = w->dP + x.i * s.C, *dA = w->dA + x.i * s.W + h * s.D;
         la_transpose(x.n, s.E, x.v, a->ldv, w->VT);
         la_gemm_nn(LA_SET | LA_C_LOWER, x.n, x.n, s.E, x.g, a->ldo, w->VT, x.n, dP, x.n);
@@ -295,7 +295,7 @@ static void walk_down(dims s, const heads *a, work *w, int64_t h, int64_t t, int
             la_gemm_tn(LA_ADD | LA_A_UPPER, x.n, s.E, x.n, w->P, x.n, x.g, a->ldo, dv, a->ldv);
         }
         la_gemm_tn(LA_ADD, s.D, s.E, x.n, x.A, s.W, x.g, a->ldo, R, s.E);
-        if (r) scale_rows(s, s.D, x.decay, R);
+        if (r) scale_rows(s, x.decay, R);
     }
 }
 
