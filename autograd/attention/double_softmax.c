@@ -60,8 +60,8 @@
  * Saved: S, Z, c before each chunk, Z at the end of each segment.
  *
  * Measured, one thread of a processor with AVX-512, n 4096, d 64, 8 heads, time of both passes over
- * that of elu1: 1.12; 1.24 with keys of 20 N(0,1), 2.0 with keys that rise by 40 every fourth token,
- * 4.3 every token.  Chunks of 64 tokens take 6 % more. */
+ * that of elu1: 1.12; 1.24 with keys of 20 N(0,1), 2.0 with keys that rise by 40 every fourth
+ * token, 4.3 every token.  Chunks of 64 tokens take 6 % more. */
 #include "autograd/attention/double_softmax_chunk.h"
 
 static const la_real NOTHING =
