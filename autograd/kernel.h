@@ -19,6 +19,9 @@ static inline int64_t la_ceil_div(int64_t n, int64_t size) { return (n + size - 
 static inline int64_t la_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t la_max(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* x + at, or NULL where there is no x. */
+static inline la_real *la_plus(la_real *x, int64_t at) { return x ? x + at : NULL; }
+
 /* Block number i of [0,n) cut into pieces of `size`, the last one shorter. */
 static inline la_range la_cut(int64_t n, int64_t size, int64_t i) {
     return (la_range){i * size, la_min(n, (i + 1) * size)};

@@ -41,6 +41,31 @@ int64_t la_attn_chunk(const la_node *n, int64_t usual) {
     return la_min(chunk > 0 ? chunk : usual, n->in[0]->shape.d[1]);
 }
 
+enum {
+    SCAN_WIDTH = 512, /* reals of a token's row in a block, at most: scratch stays in the L2  */
+    SCAN_BLOCKS = 2,  /* of whole texts, at least, when heads share a block                   */
+    SCAN_LITTLE = 1 << 17, /* tokens by states that are not worth a second block: decoding */
+    SCAN_FEW_HEADS = 8, /* with fewer the text is cut as well                                   */
+    SCAN_SEGMENTS = 16, /* of all texts together, about, if they are cut                        */
+    SCAN_SEGMENT_LEAST = 8, /* chunks */
+};
+
+la_scan la_attn_scan(const la_node *n, int64_t chunk, int64_t width, int64_t state) {
+    la_shape q = n->in[0]->shape;
+    int64_t  B = q.d[0], H = q.d[2];
+    la_scan  s = {.chunk = la_attn_chunk(n, chunk), .group = H};
+    s.chunks = s.segment = la_ceil_div(q.d[1], s.chunk);
+    if (B * H < SCAN_FEW_HEADS)
+        s.segment = la_max(SCAN_SEGMENT_LEAST, la_ceil_div(s.chunks * B, SCAN_SEGMENTS));
+    s.segments = la_ceil_div(s.chunks, s.segment);
+    int one_will_do = s.segments > 1 || B * q.d[1] * H * state < SCAN_LITTLE;
+    while (s.group > 1 && (H % s.group || s.group * width > SCAN_WIDTH ||
+                           (!one_will_do && B * (H / s.group) < SCAN_BLOCKS)))
+        s.group--;
+    s.groups = H / s.group;
+    return s;
+}
+
 la_status la_attn_infer(const la_node *n, la_plan *p) {
     const la_attn_cfg *c = n->attr;
     char               a[LA_SHAPE_TEXT], b[LA_SHAPE_TEXT], d[LA_SHAPE_TEXT];

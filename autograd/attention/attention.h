@@ -65,6 +65,17 @@ la_node *la_attention(la_tape *t, const la_attn_cfg *c, la_node *q, la_node *k, 
 
 /* For the files of variants: checks what all have in common and fills the shapes of the plan. */
 la_status la_attn_infer(const la_node *n, la_plan *p);
+/* How a variant that carries a state over chunks of the text cuts its work, by shapes alone.  A
+ * block walks some heads of a batch row side by side, whose rows of a token are next to each other
+ * in memory; with few heads the text is cut too, into segments that meet in running sums. */
+typedef struct la_scan {
+    int64_t chunk, chunks;     /* tokens, at most; in the text                  */
+    int64_t group, groups;     /* heads of a block; blocks beside each other    */
+    int64_t segment, segments; /* chunks of a block; blocks after each other    */
+} la_scan;
+/* chunk: tokens, if the option does not say; width: reals of a head's row in scratch; state: reals
+ * of a head's state. */
+la_scan la_attn_scan(const la_node *n, int64_t chunk, int64_t width, int64_t state);
 /* Tokens a chunk may have at most: the option, or `usual`. */
-int64_t   la_attn_chunk(const la_node *n, int64_t usual);
+int64_t la_attn_chunk(const la_node *n, int64_t usual);
 #endif

@@ -226,8 +226,8 @@ static void first_state(dims s, const piece *p, work *w) {
         if (s.segments > 1 && !p->only_sums)
             take(s, sums_of(s, p, h), S, Z, c);
         else
-            load_state(s, 0, s.D, p->only_sums ? NULL : plus(p->a.state, h * s.D * (s.E + 1)), S, Z,
-                       c);
+            load_state(s, 0, s.D, p->only_sums ? NULL : la_plus(p->a.state, h * s.D * (s.E + 1)), S,
+                       Z, c);
         move_pivot(s, p->a.k + p->chunks.from * s.C * p->a.ldk + h * s.D, c, w->spare);
         la_vec_table()->mul(s.D, w->spare, Z);
         scale_rows(s, w->spare, S);
@@ -277,8 +277,8 @@ static void first_gradient(dims s, const piece *p, work *w) {
         if (s.segments > 1 && !p->only_sums)
             take(s, sums_of(s, p, h), R, rho, keep);
         else
-            load_dstate(s, 0, s.D, plus(p->a.state_out, h * each),
-                        p->only_sums ? NULL : plus(p->a.dstate_out, h * each), R, rho);
+            load_dstate(s, 0, s.D, la_plus(p->a.state_out, h * each),
+                        p->only_sums ? NULL : la_plus(p->a.dstate_out, h * each), R, rho);
         for (int64_t f = 0; f < s.D; f++) keep[f] = 1 / Z[f];
         la_vec_table()->mul(s.D, keep, rho);
         scale_rows(s, keep, R);

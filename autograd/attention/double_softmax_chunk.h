@@ -8,12 +8,7 @@
 
 enum {
     CHUNK = 32,
-    GROUP = 512,       /* features of a block, at most: scratch stays in the L2                 */
-    BLOCKS = 2,        /* of whole sequences, at least, when heads share a block                */
-    FEW_HEADS = 8,     /* with fewer the sequence is cut as well                                */
-    SEGMENTS = 16,     /* of all sequences together, about, if they are cut                     */
-    SEGMENT_LEAST = 8, /* chunks                                                                */
-    SLICE = 16,        /* features of a state that a block of the scan takes                    */
+    SLICE = 16, /* features of a state that a block of the scan takes */
 };
 static const la_real SPREAD = 30; /* exp(30) = 1e13: far from overflow, and from 0 when inverted */
 
@@ -25,26 +20,13 @@ typedef struct dims {
     int64_t slices;            /* blocks of a state in the scan                          */
 } dims;
 
-static int64_t heads_of_a_block(dims s) {
-    int64_t group = s.H;
-    while (group > 1 && (s.H % group || group * la_max(s.D, s.E) > GROUP ||
-                         (s.segments == 1 && s.B * (s.H / group) < BLOCKS)))
-        group--;
-    return group;
-}
-
 static dims get(const la_node *n) {
     la_shape q = n->in[0]->shape;
     dims     s = {.B = q.d[0], .T = q.d[1], .H = q.d[2], .D = q.d[3], .E = n->in[2]->shape.d[3]};
     s.L = s.D * (s.E + 2);
-    s.C = la_attn_chunk(n, CHUNK);
-    s.chunks = la_ceil_div(s.T, s.C);
-    s.segment = s.chunks;
-    if (s.B * s.H < FEW_HEADS)
-        s.segment = la_max(SEGMENT_LEAST, la_ceil_div(s.chunks * s.B, SEGMENTS));
-    s.segments = la_ceil_div(s.chunks, s.segment);
-    s.group = heads_of_a_block(s);
-    s.groups = s.H / s.group;
+    la_scan c = la_attn_scan(n, CHUNK, la_max(s.D, s.E), s.L);
+    s.C = c.chunk, s.chunks = c.chunks, s.group = c.group, s.groups = c.groups;
+    s.segment = c.segment, s.segments = c.segments;
     s.W = s.group * s.D;
     s.slices = la_ceil_div(s.D, SLICE);
     return s;
@@ -103,25 +85,23 @@ typedef struct heads {
     la_real       *sums, *dZ;          /* (segments,L) (T,H,D), if there are several segments   */
 } heads;
 
-static la_real *plus(la_real *x, int64_t at) { return x ? x + at : NULL; }
-
 static heads find(const la_node *n, dims s, int64_t b, int64_t h, la_real *common) {
     const la_node *q = n->in[0], *k = n->in[1], *v = n->in[2];
     heads          a = {.ldq = q->ld, .ldk = k->ld, .ldv = v->ld, .ldo = n->ld};
     const int64_t  number = b * s.H + h;
-    a.q = q->x + la_token(q, b, 0, h), a.dq = plus(q->g, la_token(q, b, 0, h));
-    a.k = k->x + la_token(k, b, 0, h), a.dk = plus(k->g, la_token(k, b, 0, h));
-    a.v = v->x + la_token(v, b, 0, h), a.dv = plus(v->g, la_token(v, b, 0, h));
-    a.o = n->x + la_token(n, b, 0, h), a.g = plus(n->g, la_token(n, b, 0, h));
+    a.q = q->x + la_token(q, b, 0, h), a.dq = la_plus(q->g, la_token(q, b, 0, h));
+    a.k = k->x + la_token(k, b, 0, h), a.dk = la_plus(k->g, la_token(k, b, 0, h));
+    a.v = v->x + la_token(v, b, 0, h), a.dv = la_plus(v->g, la_token(v, b, 0, h));
+    a.o = n->x + la_token(n, b, 0, h), a.g = la_plus(n->g, la_token(n, b, 0, h));
     if (n->n_out == 2) {
         int64_t at = number * s.D * (s.E + 1);
-        a.state = n->in[3]->x + at, a.dstate = plus(n->in[3]->g, at);
-        a.state_out = n->out[1]->x + at, a.dstate_out = plus(n->out[1]->g, at);
+        a.state = n->in[3]->x + at, a.dstate = la_plus(n->in[3]->g, at);
+        a.state_out = n->out[1]->x + at, a.dstate_out = la_plus(n->out[1]->g, at);
     }
-    a.saved = plus(n->saved, number * s.chunks * s.L);
-    a.ends = plus(n->saved, s.B * s.H * s.chunks * s.L + number * s.segments * s.D);
-    a.sums = plus(common, number * s.segments * s.L);
-    a.dZ = plus(common, s.B * s.H * s.segments * s.L + (b * s.T * s.H + h) * s.D);
+    a.saved = la_plus(n->saved, number * s.chunks * s.L);
+    a.ends = la_plus(n->saved, s.B * s.H * s.chunks * s.L + number * s.segments * s.D);
+    a.sums = la_plus(common, number * s.segments * s.L);
+    a.dZ = la_plus(common, s.B * s.H * s.segments * s.L + (b * s.T * s.H + h) * s.D);
     return a;
 }
 

@@ -8,13 +8,7 @@
 
 enum {
     CHUNK = 32,
-    GROUP = 512,       /* reals of a token's row in a block, at most: scratch stays in the L2   */
-    BLOCKS = 2,        /* of whole sequences, at least, when heads share a block                */
-    LITTLE = 1 << 17,  /* work (T L of all heads) that is not worth a second block: decoding    */
-    FEW_HEADS = 8,     /* with fewer the sequence is cut as well                                */
-    SEGMENTS = 16,     /* of all sequences together, about, if they are cut                     */
-    SEGMENT_LEAST = 8, /* chunks                                                                */
-    SLICE = 1024,      /* reals of a state whose running sums a block takes                     */
+    SLICE = 1024, /* reals of a state whose running sums a block takes */
 };
 
 typedef struct dims {
@@ -30,29 +24,15 @@ static inline const la_map *map_of(const la_node *n) {
     return a ? a->map : NULL;
 }
 
-static inline int64_t heads_of_a_block(dims s) {
-    int64_t group = s.H;
-    int     one_will_do = s.segments > 1 || s.B * s.T * s.H * s.L < LITTLE;
-    while (group > 1 && (s.H % group || group * la_max(s.m, s.E) > GROUP ||
-                         (!one_will_do && s.B * (s.H / group) < BLOCKS)))
-        group--;
-    return group;
-}
-
 static inline dims get(const la_node *n) {
     la_shape q = n->in[0]->shape;
     dims     s = {.B = q.d[0], .T = q.d[1], .H = q.d[2], .D = q.d[3], .E = n->in[2]->shape.d[3]};
     s.m = map_of(n) ? map_of(n)->width(s.D) : s.D;
     s.L = s.m * (s.E + 1);
-    s.C = la_attn_chunk(n, CHUNK);
-    s.chunks = la_ceil_div(s.T, s.C);
     s.eps = ((const la_attn_cfg *)n->attr)->eps;
-    s.segment = s.chunks;
-    if (s.B * s.H < FEW_HEADS)
-        s.segment = la_max(SEGMENT_LEAST, la_ceil_div(s.chunks * s.B, SEGMENTS));
-    s.segments = la_ceil_div(s.chunks, s.segment);
-    s.group = heads_of_a_block(s);
-    s.groups = s.H / s.group;
+    la_scan c = la_attn_scan(n, CHUNK, la_max(s.m, s.E), s.L);
+    s.C = c.chunk, s.chunks = c.chunks, s.group = c.group, s.groups = c.groups;
+    s.segment = c.segment, s.segments = c.segments;
     s.slices = la_ceil_div(s.L, SLICE);
     return s;
 }
@@ -90,22 +70,20 @@ typedef struct heads {
     la_real       *sums;               /* (B,H,segments,L), if there are several        */
 } heads;
 
-static inline la_real *plus(la_real *x, int64_t at) { return x ? x + at : NULL; }
-
 static inline heads find(const la_node *n, dims s, int64_t b, int64_t h, la_real *common) {
     const la_node *q = n->in[0], *k = n->in[1], *v = n->in[2];
     heads          a = {.ldq = q->ld, .ldk = k->ld, .ldv = v->ld, .ldo = n->ld};
     a.number = b * s.H + h;
-    a.q = q->x + la_token(q, b, 0, h), a.dq = plus(q->g, la_token(q, b, 0, h));
-    a.k = k->x + la_token(k, b, 0, h), a.dk = plus(k->g, la_token(k, b, 0, h));
-    a.v = v->x + la_token(v, b, 0, h), a.dv = plus(v->g, la_token(v, b, 0, h));
-    a.o = n->x + la_token(n, b, 0, h), a.g = plus(n->g, la_token(n, b, 0, h));
+    a.q = q->x + la_token(q, b, 0, h), a.dq = la_plus(q->g, la_token(q, b, 0, h));
+    a.k = k->x + la_token(k, b, 0, h), a.dk = la_plus(k->g, la_token(k, b, 0, h));
+    a.v = v->x + la_token(v, b, 0, h), a.dv = la_plus(v->g, la_token(v, b, 0, h));
+    a.o = n->x + la_token(n, b, 0, h), a.g = la_plus(n->g, la_token(n, b, 0, h));
     if (n->n_out == 2) {
         a.state = n->in[3]->x, a.dstate = n->in[3]->g;
         a.state_out = n->out[1]->x, a.dstate_out = n->out[1]->g;
     }
     a.S = n->saved;
-    a.D = plus(n->saved, s.B * s.H * s.chunks * s.L + b * s.T * s.H + h);
+    a.D = la_plus(n->saved, s.B * s.H * s.chunks * s.L + b * s.T * s.H + h);
     a.sums = common;
     return a;
 }
