@@ -170,6 +170,47 @@ static void vec_mul(int64_t n, const la_real *x, la_real *y) {
     for (int64_t i = 0; i < n; i++) y[i] *= x[i];
 }
 
+/* Fills row i of a tile from what counts up to full vectors, which leaves the loops without a
+ * remainder, and sets what follows to 0.  Returns the reals of these vectors. */
+LA_INLINE int64_t pad_row(int64_t i, int64_t n, int lower, la_real fill, la_real *x) {
+    const int64_t seen = lower && i + 1 < n ? i + 1 : n;
+    const int64_t end = (seen + LA_LANES - 1) / LA_LANES * LA_LANES;
+    for (int64_t j = seen; j < end; j++) x[j] = fill;
+    if (end < n) memset(x + end, 0, (size_t)(n - end) * sizeof *x);
+    return end;
+}
+
+static void vec_softmax(int64_t rows, int64_t n, int lower, la_real *S, int64_t lds, la_real *m,
+                        la_real *l, la_real *shrink) {
+    for (int64_t i = 0; i < rows; i++, S += lds) {
+        const int64_t end = pad_row(i, n, lower, -(la_real)INFINITY, S);
+        la_real       top = m[i], sum = 0;
+#pragma omp simd reduction(max : top)
+        for (int64_t j = 0; j < end; j++) top = S[j] > top ? S[j] : top;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t j = 0; j < end; j++) {
+            S[j] = exp1(S[j] - top);
+            sum += S[j];
+        }
+        shrink[i] = exp1(m[i] - top);
+        l[i] = l[i] * shrink[i] + sum;
+        m[i] = top;
+    }
+}
+
+static void vec_softmax_backward(int64_t rows, int64_t n, int lower, const la_real *lse,
+                                 const la_real *d, la_real *S, la_real *T, int64_t ld) {
+    for (int64_t i = 0; i < rows; i++, S += ld, T += ld) {
+        const int64_t end = pad_row(i, n, lower, -(la_real)INFINITY, S);
+        pad_row(i, n, lower, 0, T);
+#pragma omp simd
+        for (int64_t j = 0; j < end; j++) {
+            S[j] = exp1(S[j] - lse[i]);
+            T[j] = S[j] * (T[j] - d[i]);
+        }
+    }
+}
+
 const la_vec LA_ISA_NAME(la_vec_) = {
     .name = LA_ISA_TEXT,
     .gemm = LA_VEC_BYTES > 16 ? LA_ISA_NAME(la_gemm_) : NULL,
@@ -188,4 +229,6 @@ const la_vec LA_ISA_NAME(la_vec_) = {
     .elu1 = vec_elu1,
     .elu1_backward = vec_elu1_backward,
     .mul = vec_mul,
+    .softmax = vec_softmax,
+    .softmax_backward = vec_softmax_backward,
 };
