@@ -69,11 +69,31 @@ static inline double exp1(double x) { return exp(x); }
 static inline double erf1(double x) { return erf(x); }
 #endif
 
+/* Adds up the lanes, or takes the largest: by halves, not one after the other. */
+LA_INLINE la_real sum_lanes(la_real *x) {
+#pragma GCC unroll 4
+    for (int w = LA_LANES / 2; w > 0; w /= 2)
+#pragma GCC unroll 8
+        for (int l = 0; l < w; l++) x[l] += x[l + w];
+    return x[0];
+}
+
+LA_INLINE la_real max_lanes(la_real *x) {
+#pragma GCC unroll 4
+    for (int w = LA_LANES / 2; w > 0; w /= 2)
+#pragma GCC unroll 8
+        for (int l = 0; l < w; l++) x[l] = x[l] > x[l + w] ? x[l] : x[l + w];
+    return x[0];
+}
+
 static la_real vec_dot(int64_t n, const la_real *a, const la_real *b) {
-    la_real s = 0;
-#pragma omp simd reduction(+ : s)
-    for (int64_t i = 0; i < n; i++) s += a[i] * b[i];
-    return s;
+    la_real lanes[LA_LANES] = {0}, s = 0;
+    int64_t i = 0;
+    for (; i + LA_LANES <= n; i += LA_LANES)
+#pragma omp simd
+        for (int k = 0; k < LA_LANES; k++) lanes[k] += a[i + k] * b[i + k];
+    for (; i < n; i++) s += a[i] * b[i];
+    return s + sum_lanes(lanes);
 }
 
 static void vec_axpy(int64_t n, la_real k, const la_real *x, la_real *y) {
@@ -170,44 +190,55 @@ static void vec_mul(int64_t n, const la_real *x, la_real *y) {
     for (int64_t i = 0; i < n; i++) y[i] *= x[i];
 }
 
-/* Fills row i of a tile from what counts up to full vectors, which leaves the loops without a
- * remainder, and sets what follows to 0.  Returns the reals of these vectors. */
-LA_INLINE int64_t pad_row(int64_t i, int64_t n, int lower, la_real fill, la_real *x) {
+/* How many entries of row i of a tile count; sets to 0 what follows the vectors they are in. */
+LA_INLINE int64_t seen_of_row(int64_t i, int64_t n, int lower, la_real *x) {
     const int64_t seen = lower && i + 1 < n ? i + 1 : n;
     const int64_t end = (seen + LA_LANES - 1) / LA_LANES * LA_LANES;
-    for (int64_t j = seen; j < end; j++) x[j] = fill;
     if (end < n) memset(x + end, 0, (size_t)(n - end) * sizeof *x);
-    return end;
+    return seen;
 }
 
 static void vec_softmax(int64_t rows, int64_t n, int lower, la_real *S, int64_t lds, la_real *m,
                         la_real *l, la_real *shrink) {
+    const la_real none = -(la_real)INFINITY;
     for (int64_t i = 0; i < rows; i++, S += lds) {
-        const int64_t end = pad_row(i, n, lower, -(la_real)INFINITY, S);
-        la_real       top = m[i], sum = 0;
-#pragma omp simd reduction(max : top)
-        for (int64_t j = 0; j < end; j++) top = S[j] > top ? S[j] : top;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t j = 0; j < end; j++) {
-            S[j] = exp1(S[j] - top);
-            sum += S[j];
-        }
+        const int64_t seen = seen_of_row(i, n, lower, S);
+        la_real       most[LA_LANES], sum[LA_LANES] = {0};
+        for (int k = 0; k < LA_LANES; k++) most[k] = m[i];
+        for (int64_t j = 0; j < seen; j += LA_LANES)
+#pragma omp simd
+            for (int k = 0; k < LA_LANES; k++) {
+                la_real s = k < (int)(seen - j) ? S[j + k] : none;
+                most[k] = s > most[k] ? s : most[k];
+            }
+        const la_real top = max_lanes(most);
+        for (int64_t j = 0; j < seen; j += LA_LANES)
+#pragma omp simd
+            for (int k = 0; k < LA_LANES; k++) {
+                la_real s = k < (int)(seen - j) ? S[j + k] : none;
+                S[j + k] = exp1(s - top);
+                sum[k] += S[j + k];
+            }
         shrink[i] = exp1(m[i] - top);
-        l[i] = l[i] * shrink[i] + sum;
+        l[i] = l[i] * shrink[i] + sum_lanes(sum);
         m[i] = top;
     }
 }
 
 static void vec_softmax_backward(int64_t rows, int64_t n, int lower, const la_real *lse,
                                  const la_real *d, la_real *S, la_real *T, int64_t ld) {
+    const la_real none = -(la_real)INFINITY;
     for (int64_t i = 0; i < rows; i++, S += ld, T += ld) {
-        const int64_t end = pad_row(i, n, lower, -(la_real)INFINITY, S);
-        pad_row(i, n, lower, 0, T);
+        const int64_t seen = seen_of_row(i, n, lower, S);
+        seen_of_row(i, n, lower, T);
+        for (int64_t j = 0; j < seen; j += LA_LANES)
 #pragma omp simd
-        for (int64_t j = 0; j < end; j++) {
-            S[j] = exp1(S[j] - lse[i]);
-            T[j] = S[j] * (T[j] - d[i]);
-        }
+            for (int k = 0; k < LA_LANES; k++) {
+                la_real s = k < (int)(seen - j) ? S[j + k] : none;
+                la_real t = k < (int)(seen - j) ? T[j + k] : 0;
+                S[j + k] = exp1(s - lse[i]);
+                T[j + k] = S[j + k] * (t - d[i]);
+            }
     }
 }
 
