@@ -24,6 +24,16 @@ static inline float power_of_2(uint32_t n) { /* 2^n, -126 <= (int)n <= 127 */
     return f;
 }
 
+static inline float exp_rest(float r) { /* exp(r), |r| <= ln 2 / 2 */
+    float p = 1.98412698e-4f;
+    p = p * r + 1.38888889e-3f;
+    p = p * r + 8.33333333e-3f;
+    p = p * r + 4.16666667e-2f;
+    p = p * r + 1.66666667e-1f;
+    p = p * r + 0.5f;
+    return p * r * r + r + 1.0f;
+}
+
 static inline float exp1(float x) {
     const float round = 12582912.0f; /* 1.5 * 2^23 */
     uint32_t    bits, zero;
@@ -32,16 +42,21 @@ static inline float exp1(float x) {
     float shifted = x * 1.44269504f + round;
     memcpy(&bits, &shifted, sizeof bits);
     memcpy(&zero, &round, sizeof zero);
-    float    n = shifted - round, r = x - n * 0.693359375f + n * 2.12194440e-4f;
+    float    n = shifted - round, p = exp_rest(x - n * 0.693359375f + n * 2.12194440e-4f);
     uint32_t i = bits - zero, half = (uint32_t)((int32_t)i >> 1);
-    float    p = 1.98412698e-4f;
-    p = p * r + 1.38888889e-3f;
-    p = p * r + 8.33333333e-3f;
-    p = p * r + 4.16666667e-2f;
-    p = p * r + 1.66666667e-1f;
-    p = p * r + 0.5f;
-    p = p * r * r + r + 1.0f;
     return p * power_of_2(half) * power_of_2(i - half);
+}
+
+/* exp for x <= 1, and 0 below -87.7, where the factor 2^-127 is the bits 0: in one factor. */
+static inline float exp_down(float x) {
+    const float round = 12582912.0f;
+    uint32_t    bits, zero;
+    x = -88.0f > x ? -88.0f : x;
+    float shifted = x * 1.44269504f + round;
+    memcpy(&bits, &shifted, sizeof bits);
+    memcpy(&zero, &round, sizeof zero);
+    float n = shifted - round;
+    return exp_rest(x - n * 0.693359375f + n * 2.12194440e-4f) * power_of_2(bits - zero);
 }
 
 static inline float erf1(float x) {
@@ -66,6 +81,7 @@ static inline float erf1(float x) {
 }
 #else
 static inline double exp1(double x) { return exp(x); }
+static inline double exp_down(double x) { return exp(x); }
 static inline double erf1(double x) { return erf(x); }
 #endif
 
@@ -216,10 +232,10 @@ static void vec_softmax(int64_t rows, int64_t n, int lower, la_real *S, int64_t 
 #pragma omp simd
             for (int k = 0; k < LA_LANES; k++) {
                 la_real s = k < (int)(seen - j) ? S[j + k] : none;
-                S[j + k] = exp1(s - top);
+                S[j + k] = exp_down(s - top);
                 sum[k] += S[j + k];
             }
-        shrink[i] = exp1(m[i] - top);
+        shrink[i] = exp_down(m[i] - top);
         l[i] = l[i] * shrink[i] + sum_lanes(sum);
         m[i] = top;
     }
@@ -236,7 +252,7 @@ static void vec_softmax_backward(int64_t rows, int64_t n, int lower, const la_re
             for (int k = 0; k < LA_LANES; k++) {
                 la_real s = k < (int)(seen - j) ? S[j + k] : none;
                 la_real t = k < (int)(seen - j) ? T[j + k] : 0;
-                S[j + k] = exp1(s - lse[i]);
+                S[j + k] = exp_down(s - lse[i]);
                 T[j + k] = S[j + k] * (t - d[i]);
             }
     }

@@ -27,7 +27,8 @@
 #include "tensor/blas.h"
 
 enum {
-    TILE = 128,  /* queries, and keys                                             */
+    TILE = 256,  /* queries, and keys; two tiles of scores stay in the L2                      */
+    LEAST = 64,  /* where shorter ones give a text more blocks                                 */
     FEW = 4,     /* queries: with fewer a score is a dot product with the key as it lies       */
     BLOCKS = 16, /* at least, where the texts are long enough                                  */
 };
@@ -49,11 +50,14 @@ static dims get(const la_node *n) {
         s.capacity = n->in[3]->shape.d[2] / (s.D + s.E);
         s.past = n->in[4]->ids[0]; /* read anew at each replay */
     }
-    s.C = ((const la_attn_cfg *)n->attr)->chunk;
-    s.C = la_min(s.C > 0 ? s.C : TILE, la_max(s.T, s.capacity));
+    const int64_t chunk = ((const la_attn_cfg *)n->attr)->chunk;
+    const int64_t wanted = la_ceil_div(BLOCKS, s.B * s.H); /* blocks of a head */
+    s.C = chunk > 0 ? chunk : TILE;
+    while (!chunk && wanted > 1 && s.T > LEAST && s.C > LEAST && s.T < 2 * wanted * s.C) s.C /= 2;
+    s.C = la_min(s.C, la_max(s.T, s.capacity));
     s.tiles = la_ceil_div(s.T, s.C);
     s.old = la_ceil_div(s.past, s.C);
-    s.strips = la_max(1, la_min(la_ceil_div(BLOCKS, s.B * s.H), s.tiles / 2));
+    s.strips = la_max(1, la_min(wanted, s.tiles / 2));
     s.ld = la_ceil_div(s.C, 16) * 16;
     return s;
 }
