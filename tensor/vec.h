@@ -45,15 +45,15 @@ typedef struct la_vec {
     void (*elu1_backward)(int64_t rows, int64_t n, const la_real *x, int64_t ldx, const la_real *y,
                           const la_real *dy, la_real *dx, int64_t lddx);
     void (*mul)(int64_t n, const la_real *x, la_real *y); /* y_i *= x_i */
-    /* A tile of scores S (rows,n) of which row i counts all, or the first i + 1 if lower.  m and l
-     * are the maximum of each row over earlier tiles and the sum of exp(s - m), and move on:
-     * s_ij = exp(s_ij - m_i) with the new m, 0 where it does not count; shrink_i = exp(the old m_i
-     * - m_i).  Both here use a row up to the next multiple of 16, and lds has room for that. */
-    void (*softmax)(int64_t rows, int64_t n, int lower, la_real *S, int64_t lds, la_real *m,
+    /* For a tile of scores S (rows,n), of which row i counts all, or the first i + 1 if lower.  m
+     * and l (rows) are the maximum of a row over earlier tiles and the sum of exp(s - m); here they
+     * move on, S = exp(S - m) with the new m, 0 where it does not count, and shrink = exp(the old m
+     * - m).  ld is at least n up to a multiple of 16, and what a row has there is overwritten. */
+    void (*softmax)(int64_t rows, int64_t n, int lower, la_real *S, int64_t ld, la_real *m,
                     la_real *l, la_real *shrink);
-    /* s_ij = exp(s_ij - lse_i), and t_ij = s_ij (t_ij - d_i); 0 where it does not count */
+    /* The same tile backward: P = exp(S - lse) in the place of S, and P (dP - d) in that of dP. */
     void (*softmax_backward)(int64_t rows, int64_t n, int lower, const la_real *lse,
-                             const la_real *d, la_real *S, la_real *T, int64_t ld);
+                             const la_real *d, la_real *S, la_real *dP, int64_t ld);
 } la_vec;
 
 const la_vec        *la_vec_table(void);

@@ -6,7 +6,8 @@
  * exp:  x = n ln 2 + r, |r| <= ln 2 / 2, so exp(x) = 2^n (1 + r + r^2/2! + ... + r^7/7!), the
  *       rest of the series being below 6e-9.  n is found by adding and subtracting
  *       1.5 * 2^23, which rounds to an integer and leaves it in the low bits.  2^n is applied
- *       in two factors, so that results below the smallest normal number are right too.
+ *       in two factors, so that results below the smallest normal number are right too; for
+ *       softmax, where they are nothing beside a 1, in one (exp_down).
  * erf:  |x| <= 1: x P(x^2);  |x| > 1: 1 - exp(Q(|x|)), Q approximating log(erfc).  P and Q were
  *       fitted for least maximum relative error of erf (1.2e-9 and 2.1e-11). */
 #include "tensor/vec.h"
@@ -47,7 +48,7 @@ static inline float exp1(float x) {
     return p * power_of_2(half) * power_of_2(i - half);
 }
 
-/* exp for x <= 1, and 0 below -87.7, where the factor 2^-127 is the bits 0: in one factor. */
+/* exp for x <= 0, or a little above from rounding; 0 below -87.7, 2^-127 being the bits 0. */
 static inline float exp_down(float x) {
     const float round = 12582912.0f;
     uint32_t    bits, zero;
@@ -87,7 +88,7 @@ static inline double erf1(double x) { return erf(x); }
 
 /* Adds up the lanes, or takes the largest: by halves, not one after the other. */
 LA_INLINE la_real sum_lanes(la_real *x) {
-#pragma GCC unroll 4
+#pragma GCC       unroll 4
     for (int w = LA_LANES / 2; w > 0; w /= 2)
 #pragma GCC unroll 8
         for (int l = 0; l < w; l++) x[l] += x[l + w];
@@ -95,7 +96,7 @@ LA_INLINE la_real sum_lanes(la_real *x) {
 }
 
 LA_INLINE la_real max_lanes(la_real *x) {
-#pragma GCC unroll 4
+#pragma GCC       unroll 4
     for (int w = LA_LANES / 2; w > 0; w /= 2)
 #pragma GCC unroll 8
         for (int l = 0; l < w; l++) x[l] = x[l] > x[l + w] ? x[l] : x[l + w];
@@ -206,7 +207,7 @@ static void vec_mul(int64_t n, const la_real *x, la_real *y) {
     for (int64_t i = 0; i < n; i++) y[i] *= x[i];
 }
 
-/* How many entries of row i of a tile count; sets to 0 what follows the vectors they are in. */
+/* How many entries of row i of a tile count; what follows the vectors they are in is set to 0. */
 LA_INLINE int64_t seen_of_row(int64_t i, int64_t n, int lower, la_real *x) {
     const int64_t seen = lower && i + 1 < n ? i + 1 : n;
     const int64_t end = (seen + LA_LANES - 1) / LA_LANES * LA_LANES;
@@ -214,10 +215,10 @@ LA_INLINE int64_t seen_of_row(int64_t i, int64_t n, int lower, la_real *x) {
     return seen;
 }
 
-static void vec_softmax(int64_t rows, int64_t n, int lower, la_real *S, int64_t lds, la_real *m,
+static void vec_softmax(int64_t rows, int64_t n, int lower, la_real *S, int64_t ld, la_real *m,
                         la_real *l, la_real *shrink) {
     const la_real none = -(la_real)INFINITY;
-    for (int64_t i = 0; i < rows; i++, S += lds) {
+    for (int64_t i = 0; i < rows; i++, S += ld) {
         const int64_t seen = seen_of_row(i, n, lower, S);
         la_real       most[LA_LANES], sum[LA_LANES] = {0};
         for (int k = 0; k < LA_LANES; k++) most[k] = m[i];
@@ -242,18 +243,18 @@ static void vec_softmax(int64_t rows, int64_t n, int lower, la_real *S, int64_t 
 }
 
 static void vec_softmax_backward(int64_t rows, int64_t n, int lower, const la_real *lse,
-                                 const la_real *d, la_real *S, la_real *T, int64_t ld) {
+                                 const la_real *d, la_real *S, la_real *dP, int64_t ld) {
     const la_real none = -(la_real)INFINITY;
-    for (int64_t i = 0; i < rows; i++, S += ld, T += ld) {
+    for (int64_t i = 0; i < rows; i++, S += ld, dP += ld) {
         const int64_t seen = seen_of_row(i, n, lower, S);
-        seen_of_row(i, n, lower, T);
+        seen_of_row(i, n, lower, dP);
         for (int64_t j = 0; j < seen; j += LA_LANES)
 #pragma omp simd
             for (int k = 0; k < LA_LANES; k++) {
                 la_real s = k < (int)(seen - j) ? S[j + k] : none;
-                la_real t = k < (int)(seen - j) ? T[j + k] : 0;
+                la_real t = k < (int)(seen - j) ? dP[j + k] : 0;
                 S[j + k] = exp_down(s - lse[i]);
-                T[j + k] = S[j + k] * (t - d[i]);
+                dP[j + k] = S[j + k] * (t - d[i]);
             }
     }
 }

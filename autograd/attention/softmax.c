@@ -8,56 +8,73 @@
  *   s_ij = q_i.k_j / sqrt D     p_ij = exp(s_ij - lse_i) for j <= i     o_i = sum_j p_ij v_j
  *   lse_i = log sum_{j<=i} exp(s_ij)
  *
- * Forward, for a tile of queries, over tiles of keys; tiles above the diagonal are skipped.  m is
- * the running maximum, l the running sum, O the unnormalised output:
- *   m' = max(m, max_j s_ij)    O = O exp(m - m') + exp(S - m') V    l = l exp(m - m') + sum_j
- * exp(s_ij - m') No T x T matrix is ever stored.  Saved: lse, (B,H,T).
+ * Tiles of C queries by C keys, in matrices S, P (C,C); those above the diagonal are skipped, and
+ * in those on it the products leave out most of what is above.  1/sqrt D is in the rows Q.  m is
+ * the running maximum of a row, l the running sum, O the output before the division:
+ *
+ *   S = Q K'    m' = max(m, max_j s_ij)    P = exp(S - m')    l = l exp(m - m') + sum_j p_ij
+ *   O = O exp(m - m') + P V                at the end:  o = O / l    lse = m + log l
  *
  * Backward, g_i the gradient at o_i:
  *   1. dv_j = sum_i p_ij g_i                         dp_ij = g_i.v_j
  *   2. p_i is a softmax: ds_ij = p_ij (dp_ij - sum_l p_il dp_il), and
  *      sum_l p_il dp_il = g_i.sum_l p_il v_l = g_i.o_i = d_i, known without the row.
  *   3. dq_i = sum_j ds_ij k_j / sqrt D               dk_j = sum_i ds_ij q_i / sqrt D
- * P is computed again from lse, tile by tile.
+ * For a tile of keys, over the tiles of queries, with P from lse again:
+ *
+ *   P = exp(Q K' - lse)    dP = G V'    dS = P o (dP - d)
+ *   dV += P' G             dK += dS' Q  dQ += dS (K / sqrt D)
+ *
+ * Every product is NN or TN: K and V are transposed once for a block or a tile of keys.
+ *
+ * Blocks.  With enough heads one is a block.  With few, long texts are cut as well, into strips of
+ * every so many-th tile: forward of queries, backward of keys.  Each strip then adds up a dQ of its
+ * own, and the sum of these, in order, is a second phase: strips T D numbers a head, where a second
+ * walk over tiles of queries, the other way to have nobody add to the dQ of others, would compute S
+ * and dP twice, two products of seven more.
+ *
+ * Saved: lse, (B,H,T).  Memory O(T), time O(T^2 (D + E)).
  *
  * With a state, queries stand at positions past + i and see the cache too; rows past .. past+T-1
- * of the state that goes out are the new keys and values. */
+ * of the state that goes out are the new keys and values.  The cache has tiles of its own, so that
+ * the diagonal always goes from corner to corner of a tile. */
 #include "autograd/attention/attention.h"
 #include "autograd/kernel.h"
 #include "tensor/blas.h"
 
 enum {
-    TILE = 256,  /* queries, and keys; two tiles of scores stay in the L2                      */
-    LEAST = 64,  /* where shorter ones give a text more blocks                                 */
-    FEW = 4,     /* queries: with fewer a score is a dot product with the key as it lies       */
+    TILE = 256,  /* queries, and keys: what backward has of a tile stays in an L2 of 1 MiB     */
+    LEAST = 64,  /* and down to this where a text has too few tiles for its strips             */
     BLOCKS = 16, /* at least, where the texts are long enough                                  */
+    FEW = 3,     /* queries: with fewer a score is a dot product with the key as it lies       */
 };
 
 typedef struct dims {
     int64_t B, T, H, D, E, capacity, past;
-    int64_t C, tiles; /* of tokens                                                  */
-    int64_t old;      /* tiles of the cache                                               */
-    int64_t strips;   /* blocks of a head, each with every so manieth tile                     */
-    int64_t ld;       /* of a tile of scores                                           */
+    int64_t C, tiles; /* of tokens                                                             */
+    int64_t old;      /* tiles of the cache                                                    */
+    int64_t strips;   /* blocks of a head                                                      */
+    int64_t ld;       /* of S, P, dP, dS: C up to a multiple of 16                             */
     la_real scale;
 } dims;
 
 static dims get(const la_node *n) {
-    la_shape q = n->in[0]->shape;
-    dims     s = {.B = q.d[0], .T = q.d[1], .H = q.d[2], .D = q.d[3], .E = n->in[2]->shape.d[3]};
+    la_shape      q = n->in[0]->shape;
+    const int64_t chunk = ((const la_attn_cfg *)n->attr)->chunk;
+    dims s = {.B = q.d[0], .T = q.d[1], .H = q.d[2], .D = q.d[3], .E = n->in[2]->shape.d[3]};
     s.scale = 1 / sqrt(R(s.D));
     if (n->n_in == 5) {
         s.capacity = n->in[3]->shape.d[2] / (s.D + s.E);
         s.past = n->in[4]->ids[0]; /* read anew at each replay */
     }
-    const int64_t chunk = ((const la_attn_cfg *)n->attr)->chunk;
-    const int64_t wanted = la_ceil_div(BLOCKS, s.B * s.H); /* blocks of a head */
+    s.strips = la_ceil_div(BLOCKS, s.B * s.H);
     s.C = chunk > 0 ? chunk : TILE;
-    while (!chunk && wanted > 1 && s.T > LEAST && s.C > LEAST && s.T < 2 * wanted * s.C) s.C /= 2;
+    if (chunk <= 0 && s.strips > 1 && s.T > LEAST)
+        while (s.C > LEAST && s.T < 2 * s.strips * s.C) s.C /= 2;
     s.C = la_min(s.C, la_max(s.T, s.capacity));
     s.tiles = la_ceil_div(s.T, s.C);
     s.old = la_ceil_div(s.past, s.C);
-    s.strips = la_max(1, la_min(wanted, s.tiles / 2));
+    s.strips = la_max(1, la_min(s.strips, s.tiles / 2));
     s.ld = la_ceil_div(s.C, 16) * 16;
     return s;
 }
@@ -75,15 +92,16 @@ static la_status check(const la_node *n) {
                    (long long)s.T, (long long)s.past, (long long)s.capacity);
 }
 
-typedef struct ahead { /* a block's scratch, forward                                   */
-    la_real *KT, *Q, *P, *O; /* (keys,D) by tiles (D,C), (C,D) (C,ld) (C,E)         */
-    la_real *m, *l, *shrink; /* (C) each                                               */
+/* A block's scratch, forward and backward.  T marks a transpose. */
+typedef struct ahead {
+    la_real *KT, *Q, *P, *O; /* (D,C) for each tile of keys; (C,D) (C,ld) (C,E)               */
+    la_real *m, *l, *shrink; /* (C) (C) (C): exp(m - m')                                       */
 } ahead;
 
-typedef struct back { /* and backward                                                 */
-    la_real *Q, *G, *d;           /* (T,D) (T,E) (T)                            */
-    la_real *K, *KT, *VT, *P, *S; /* (C,D) (D,C) (E,C) (C,ld) (C,ld)                   */
-    la_real *dK, *dV;             /* (C,D) (C,E)                                */
+typedef struct back {
+    la_real *Q, *G, *d;            /* (T,D) (T,E) (T): of the whole text                       */
+    la_real *K, *KT, *VT, *P, *dS; /* (C,D) (D,C) (E,C) (C,ld) (C,ld)                          */
+    la_real *dK, *dV;              /* (C,D) (C,E)                                              */
 } back;
 
 static size_t carve_ahead(dims s, la_real *at, ahead *w) {
@@ -101,8 +119,8 @@ static size_t carve_ahead(dims s, la_real *at, ahead *w) {
 
 static size_t carve_back(dims s, la_real *at, back *w) {
     const la_part parts[] = {
-        {&w->Q, s.T * s.D},   {&w->G, s.T * s.E},   {&w->d, s.T},        {&w->K, s.C * s.D},
-        {&w->KT, s.D * s.C},  {&w->VT, s.E * s.C},  {&w->P, s.C * s.ld}, {&w->S, s.C * s.ld},
+        {&w->Q, s.T * s.D},  {&w->G, s.T * s.E},  {&w->d, s.T},        {&w->K, s.C * s.D},
+        {&w->KT, s.D * s.C}, {&w->VT, s.E * s.C}, {&w->P, s.C * s.ld}, {&w->dS, s.C * s.ld},
         {&w->dK, s.C * s.D}, {&w->dV, s.C * s.E},
     };
     return la_carve(parts, sizeof parts / sizeof *parts, at);
@@ -119,18 +137,18 @@ static la_status infer(const la_node *n, la_plan *p) {
     p->n_scratch = forward > backward ? forward : backward;
     if (s.strips == 1) return LA_OK;
     p->n_common = (size_t)(heads * s.strips * s.T * s.D);
-    if (n->n_in == 5) *blocks++ = heads;
+    if (n->n_in == 5) *blocks++ = p->backward_blocks[2] = heads; /* the state: first, and last */
     *blocks = p->backward_blocks[0] = heads * s.strips;
     p->backward_blocks[1] = heads * s.tiles;
     return LA_OK;
 }
 
-/* One head: queries, and the keys and values they see, wherever those are. */
+/* One head: where its first rows begin, and how far apart they are. */
 typedef struct head {
-    int64_t        number; /* in (B,H) */
-    const la_real *q, *k, *v, *g;
-    la_real       *o, *lse, *dq, *dk, *dv; /* the last four NULL where they are not needed */
-    la_real       *dcache;                 /* (capacity,D+E), NULL if not needed           */
+    int64_t        number; /* in (B,H)                                                         */
+    const la_real *q, *k, *v, *g; /* keys and values lie in the cache if there is one          */
+    la_real       *o, *lse, *dq, *dk, *dv; /* but for o, NULL where nobody needs them          */
+    la_real       *dcache;                 /* (L), of the state that came in, or NULL          */
     int64_t        ldq, ldk, ldv, lddk, lddv, ldo;
 } head;
 
@@ -145,7 +163,7 @@ static head find(const la_node *n, dims s, int64_t number) {
     a.q = q->x + la_token(q, b, 0, h), a.dq = plus(q->g, la_token(q, b, 0, h));
     a.k = k->x + la_token(k, b, 0, h), a.dk = plus(k->g, la_token(k, b, 0, h));
     a.v = v->x + la_token(v, b, 0, h), a.dv = plus(v->g, la_token(v, b, 0, h));
-    if (n->n_out == 2) { /* all keys are in the cache by then */
+    if (n->n_out == 2) {
         int64_t cache = number * s.capacity * (s.D + s.E);
         a.k = n->out[1]->x + cache, a.v = a.k + s.capacity * s.D;
         a.ldk = s.D, a.ldv = s.E;
@@ -168,16 +186,16 @@ static void extend_cache(const la_node *n, dims s, int64_t number) {
     }
 }
 
-/* The keys of a tile: first those of the cache, then those of the tokens, so that token tile c is
- * key tile old + c and the diagonal goes from corner to corner. */
+/* The keys of a tile: first come the tiles of the cache, then those of the tokens, so that tile c
+ * of queries is tile old + c of keys. */
 static la_range key_tile(dims s, int64_t tile) {
     if (tile < s.old) return la_cut(s.past, s.C, tile);
     la_range r = la_cut(s.T, s.C, tile - s.old);
     return (la_range){s.past + r.from, s.past + r.to};
 }
 
-/* The tile of a strip in some round: 0 1 2 | 2 1 0 | 0 1 2 and so on, which gives the strips about
- * equal shares of a triangle. */
+/* The tile that a strip has in some round.  They are dealt 0 1 2, 2 1 0, 0 1 2 and so on, so that
+ * strips have about equal shares of the triangle. */
 static int64_t deal(dims s, int64_t strip, int64_t round) {
     return round * s.strips + (round % 2 ? s.strips - 1 - strip : strip);
 }
@@ -252,17 +270,15 @@ static void put_rows(int64_t rows, int64_t n, int set, const la_real *x, la_real
 static void put_keys(dims s, const head *a, const back *w, la_range j, unsigned first) {
     int64_t rows = j.to - j.from, t = j.from - s.past;
     if (t >= 0) {
-        if (a->dk)
-            put_rows(rows, s.D, first & LA_SETS_IN(1), w->dK, a->dk + t * a->lddk, a->lddk);
-        if (a->dv)
-            put_rows(rows, s.E, first & LA_SETS_IN(2), w->dV, a->dv + t * a->lddv, a->lddv);
+        if (a->dk) put_rows(rows, s.D, first & LA_SETS_IN(1), w->dK, a->dk + t * a->lddk, a->lddk);
+        if (a->dv) put_rows(rows, s.E, first & LA_SETS_IN(2), w->dV, a->dv + t * a->lddv, a->lddv);
     } else if (a->dcache) {
         put_rows(rows, s.D, 0, w->dK, a->dcache + j.from * s.D, s.D);
         put_rows(rows, s.E, 0, w->dV, a->dcache + s.capacity * s.D + j.from * s.E, s.E);
     }
 }
 
-/* What the state that went out was used for later: new rows belong to k and v, others to the
+/* The gradient of the state that goes out: its new rows came from k and v, the others from the
  * state that came in. */
 static void put_state(const la_node *n, dims s, const head *a) {
     const int64_t  len = s.capacity * (s.D + s.E), end = s.past + s.T;
@@ -287,9 +303,10 @@ static void load_queries(dims s, const head *a, const back *w, int64_t t) {
     }
 }
 
-/* dK and dV of a tile of keys, and what these add to dq (T,D), ld between rows. */
-static void backward_tile(dims s, const head *a, const back *w, int64_t tile, int set_dq,
-                          la_real *dq, int64_t ld) {
+/* dK and dV of a tile of keys, and dQ += what these add to it (T,D), with ld between rows; = if
+ * set, which is for the first tile of a strip: it is seen by every query that sees another. */
+static void backward_tile(dims s, const head *a, const back *w, int64_t tile, int set, la_real *dQ,
+                          int64_t ld) {
     const la_vec  *vec = la_vec_table();
     const la_range j = key_tile(s, tile);
     const int64_t  keys = j.to - j.from, from = la_max(0, tile - s.old);
@@ -303,19 +320,19 @@ static void backward_tile(dims s, const head *a, const back *w, int64_t tile, in
         const la_real *Q = w->Q + i.from * s.D, *G = w->G + i.from * s.E;
         const unsigned scores = LA_SET | (lower ? LA_C_LOWER : 0);
         const unsigned sum = (c > from ? LA_ADD : LA_SET) | (lower ? LA_A_UPPER : 0);
-        if (dq) prefetch_rows(rows, s.D, dq + i.from * ld, ld);
+        if (dQ) prefetch_rows(rows, s.D, dQ + i.from * ld, ld);
         la_gemm_nn(scores, rows, keys, s.D, Q, s.D, w->KT, keys, w->P, s.ld);
-        la_gemm_nn(scores, rows, keys, s.E, G, s.E, w->VT, keys, w->S, s.ld);
-        vec->softmax_backward(rows, keys, lower, a->lse + i.from, w->d + i.from, w->P, w->S, s.ld);
+        la_gemm_nn(scores, rows, keys, s.E, G, s.E, w->VT, keys, w->dS, s.ld);
+        vec->softmax_backward(rows, keys, lower, a->lse + i.from, w->d + i.from, w->P, w->dS, s.ld);
         la_gemm_tn(sum, keys, s.E, rows, w->P, s.ld, G, s.E, w->dV, s.E);
-        la_gemm_tn(sum, keys, s.D, rows, w->S, s.ld, Q, s.D, w->dK, s.D);
-        if (dq)
-            la_gemm_nn((set_dq ? LA_SET : LA_ADD) | (lower ? LA_A_LOWER : 0), rows, s.D, keys, w->S,
-                       s.ld, w->K, s.D, dq + i.from * ld, ld);
+        la_gemm_tn(sum, keys, s.D, rows, w->dS, s.ld, Q, s.D, w->dK, s.D);
+        if (dQ)
+            la_gemm_nn((set ? LA_SET : LA_ADD) | (lower ? LA_A_LOWER : 0), rows, s.D, keys, w->dS,
+                       s.ld, w->K, s.D, dQ + i.from * ld, ld);
     }
 }
 
-/* Adds up what the strips have for the dq of tile c. */
+/* dq of tile c: the sum of what the strips have whose first tile it sees. */
 static void sum_strips(dims s, const head *a, const la_real *parts, int64_t c, int set) {
     const la_range i = la_cut(s.T, s.C, c);
     for (int64_t strip = 0; a->dq && strip < s.strips && strip <= s.old + c; strip++)
@@ -330,11 +347,15 @@ static void backward(const la_node *n, const la_run *run) {
         int64_t c = run->block % s.tiles, number = run->block / s.tiles;
         head    a = find(n, s, number);
         sum_strips(s, &a, run->common + number * s.strips * s.T * s.D, c, la_sets(run, 0));
-        if (n->n_out == 2 && c == 0) put_state(n, s, &a);
         return;
     }
-    int64_t strip = run->block % s.strips, ld = s.D, set = 1;
-    head    a = find(n, s, run->block / s.strips);
+    if (run->phase == 2) {
+        head a = find(n, s, run->block);
+        put_state(n, s, &a);
+        return;
+    }
+    int64_t  strip = run->block % s.strips, ld = s.D, set = 1;
+    head     a = find(n, s, run->block / s.strips);
     la_real *dq = a.dq ? run->common + run->block * s.T * s.D : NULL;
     if (s.strips == 1) dq = a.dq, ld = a.ldq, set = la_sets(run, 0);
     carve_back(s, run->scratch, &w);
