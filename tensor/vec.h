@@ -66,6 +66,15 @@ typedef struct la_vec {
     void (*softmax_over)(int64_t rows, int64_t n, const la_real *x, const la_real *z, la_real *y);
     void (*softmax_over_backward)(int64_t rows, int64_t n, const la_real *y, const la_real *z,
                                   const la_real *dy, la_real *dz, la_real *dx);
+    /* For a tile of scores S (rows,n), of which row i counts all, or the first i + 1 if lower.  m
+     * and l (rows) are the maximum of a row over earlier tiles and the sum of exp(s - m); here they
+     * move on, S = exp(S - m) with the new m, 0 where it does not count, and shrink = exp(the old m
+     * - m).  ld is at least n up to a multiple of 16, and what a row has there is overwritten. */
+    void (*softmax)(int64_t rows, int64_t n, int lower, la_real *S, int64_t ld, la_real *m,
+                    la_real *l, la_real *shrink);
+    /* The same tile backward: P = exp(S - lse) in the place of S, and P (dP - d) in that of dP. */
+    void (*softmax_backward)(int64_t rows, int64_t n, int lower, const la_real *lse,
+                             const la_real *d, la_real *S, la_real *dP, int64_t ld);
 } la_vec;
 
 const la_vec        *la_vec_table(void);

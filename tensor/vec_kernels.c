@@ -6,7 +6,8 @@
  * exp:  x = n ln 2 + r, |r| <= ln 2 / 2, so exp(x) = 2^n (1 + r + r^2/2! + ... + r^7/7!), the
  *       rest of the series being below 6e-9.  n is found by adding and subtracting
  *       1.5 * 2^23, which rounds to an integer and leaves it in the low bits.  2^n is applied
- *       in two factors, so that results below the smallest normal number are right too.
+ *       in two factors, so that results below the smallest normal number are right too; for
+ *       softmax, where they are nothing beside a 1, in one (exp_down).
  * Phi:  the normal distribution function, and phi, its density, from one exp(-x^2/2) = E:
  *       Phi(-|x|) = E Q(t), t = 1 / (1 + 0.26 |x|), Q fitted for least maximum relative error over
  *       [0, 14.2] (5.4e-9); beyond, E is 0.  Unlike (1 + erf) / 2 it keeps its relative precision
@@ -26,6 +27,16 @@ static inline float power_of_2(uint32_t n) { /* 2^n, -126 <= (int)n <= 127 */
     return f;
 }
 
+static inline float exp_rest(float r) { /* exp(r), |r| <= ln 2 / 2 */
+    float p = 1.98412698e-4f;
+    p = p * r + 1.38888889e-3f;
+    p = p * r + 8.33333333e-3f;
+    p = p * r + 4.16666667e-2f;
+    p = p * r + 1.66666667e-1f;
+    p = p * r + 0.5f;
+    return p * r * r + r + 1.0f;
+}
+
 static inline float exp1(float x) {
     const float round = 12582912.0f; /* 1.5 * 2^23 */
     uint32_t    bits, zero;
@@ -34,16 +45,21 @@ static inline float exp1(float x) {
     float shifted = x * 1.44269504f + round;
     memcpy(&bits, &shifted, sizeof bits);
     memcpy(&zero, &round, sizeof zero);
-    float    n = shifted - round, r = x - n * 0.693359375f + n * 2.12194440e-4f;
+    float    n = shifted - round, p = exp_rest(x - n * 0.693359375f + n * 2.12194440e-4f);
     uint32_t i = bits - zero, half = (uint32_t)((int32_t)i >> 1);
-    float    p = 1.98412698e-4f;
-    p = p * r + 1.38888889e-3f;
-    p = p * r + 8.33333333e-3f;
-    p = p * r + 4.16666667e-2f;
-    p = p * r + 1.66666667e-1f;
-    p = p * r + 0.5f;
-    p = p * r * r + r + 1.0f;
     return p * power_of_2(half) * power_of_2(i - half);
+}
+
+/* exp for x <= 0, or a little above from rounding; 0 below -87.7, 2^-127 being the bits 0. */
+static inline float exp_down(float x) {
+    const float round = 12582912.0f;
+    uint32_t    bits, zero;
+    x = -88.0f > x ? -88.0f : x;
+    float shifted = x * 1.44269504f + round;
+    memcpy(&bits, &shifted, sizeof bits);
+    memcpy(&zero, &round, sizeof zero);
+    float n = shifted - round;
+    return exp_rest(x - n * 0.693359375f + n * 2.12194440e-4f) * power_of_2(bits - zero);
 }
 
 static inline float Phi_phi(float x, float *phi) {
@@ -63,17 +79,38 @@ static inline float Phi_phi(float x, float *phi) {
 }
 #else
 static inline double exp1(double x) { return exp(x); }
+static inline double exp_down(double x) { return exp(x); }
 static inline double Phi_phi(double x, double *phi) {
     *phi = 0.39894228040143268 * exp(-0.5 * x * x);
     return 0.5 * erfc(-x * 0.70710678118654752);
 }
 #endif
 
+/* Adds up the lanes, or takes the largest: by halves, not one after the other. */
+LA_INLINE la_real sum_lanes(la_real *x) {
+#pragma GCC       unroll 4
+    for (int w = LA_LANES / 2; w > 0; w /= 2)
+#pragma GCC unroll 8
+        for (int l = 0; l < w; l++) x[l] += x[l + w];
+    return x[0];
+}
+
+LA_INLINE la_real max_lanes(la_real *x) {
+#pragma GCC       unroll 4
+    for (int w = LA_LANES / 2; w > 0; w /= 2)
+#pragma GCC unroll 8
+        for (int l = 0; l < w; l++) x[l] = x[l] > x[l + w] ? x[l] : x[l + w];
+    return x[0];
+}
+
 static la_real vec_dot(int64_t n, const la_real *a, const la_real *b) {
-    la_real s = 0;
-#pragma omp simd reduction(+ : s)
-    for (int64_t i = 0; i < n; i++) s += a[i] * b[i];
-    return s;
+    la_real lanes[LA_LANES] = {0}, s = 0;
+    int64_t i = 0;
+    for (; i + LA_LANES <= n; i += LA_LANES)
+#pragma omp simd
+        for (int k = 0; k < LA_LANES; k++) lanes[k] += a[i + k] * b[i + k];
+    for (; i < n; i++) s += a[i] * b[i];
+    return s + sum_lanes(lanes);
 }
 
 static void vec_axpy(int64_t n, la_real k, const la_real *x, la_real *y) {
@@ -276,6 +313,58 @@ static void vec_softmax_over_backward(int64_t rows, int64_t n, const la_real *y,
     }
 }
 
+/* How many entries of row i of a tile count; what follows the vectors they are in is set to 0. */
+LA_INLINE int64_t seen_of_row(int64_t i, int64_t n, int lower, la_real *x) {
+    const int64_t seen = lower && i + 1 < n ? i + 1 : n;
+    const int64_t end = (seen + LA_LANES - 1) / LA_LANES * LA_LANES;
+    if (end < n) memset(x + end, 0, (size_t)(n - end) * sizeof *x);
+    return seen;
+}
+
+static void vec_softmax(int64_t rows, int64_t n, int lower, la_real *S, int64_t ld, la_real *m,
+                        la_real *l, la_real *shrink) {
+    const la_real none = -(la_real)INFINITY;
+    for (int64_t i = 0; i < rows; i++, S += ld) {
+        const int64_t seen = seen_of_row(i, n, lower, S);
+        la_real       most[LA_LANES], sum[LA_LANES] = {0};
+        for (int k = 0; k < LA_LANES; k++) most[k] = m[i];
+        for (int64_t j = 0; j < seen; j += LA_LANES)
+#pragma omp simd
+            for (int k = 0; k < LA_LANES; k++) {
+                la_real s = k < (int)(seen - j) ? S[j + k] : none;
+                most[k] = s > most[k] ? s : most[k];
+            }
+        const la_real top = max_lanes(most);
+        for (int64_t j = 0; j < seen; j += LA_LANES)
+#pragma omp simd
+            for (int k = 0; k < LA_LANES; k++) {
+                la_real s = k < (int)(seen - j) ? S[j + k] : none;
+                S[j + k] = exp_down(s - top);
+                sum[k] += S[j + k];
+            }
+        shrink[i] = exp_down(m[i] - top);
+        l[i] = l[i] * shrink[i] + sum_lanes(sum);
+        m[i] = top;
+    }
+}
+
+static void vec_softmax_backward(int64_t rows, int64_t n, int lower, const la_real *lse,
+                                 const la_real *d, la_real *S, la_real *dP, int64_t ld) {
+    const la_real none = -(la_real)INFINITY;
+    for (int64_t i = 0; i < rows; i++, S += ld, dP += ld) {
+        const int64_t seen = seen_of_row(i, n, lower, S);
+        seen_of_row(i, n, lower, dP);
+        for (int64_t j = 0; j < seen; j += LA_LANES)
+#pragma omp simd
+            for (int k = 0; k < LA_LANES; k++) {
+                la_real s = k < (int)(seen - j) ? S[j + k] : none;
+                la_real t = k < (int)(seen - j) ? dP[j + k] : 0;
+                S[j + k] = exp_down(s - lse[i]);
+                dP[j + k] = S[j + k] * (t - d[i]);
+            }
+    }
+}
+
 const la_vec LA_ISA_NAME(la_vec_) = {
     .name = LA_ISA_TEXT,
     .gemm = LA_VEC_BYTES > 16 ? LA_ISA_NAME(la_gemm_) : NULL,
@@ -301,4 +390,6 @@ const la_vec LA_ISA_NAME(la_vec_) = {
     .exp_scan_backward = vec_exp_scan_backward,
     .softmax_over = vec_softmax_over,
     .softmax_over_backward = vec_softmax_over_backward,
+    .softmax = vec_softmax,
+    .softmax_backward = vec_softmax_backward,
 };

@@ -423,6 +423,83 @@ START_TEST(dot_axpy_and_max_are_right_at_every_length) {
 }
 END_TEST
 
+/* Two tiles of keys one after the other, the second with its diagonal or not, and what does not
+ * count NaN, against exp of libm. */
+START_TEST(softmax_of_tiles_is_that_of_whole_rows) {
+    const la_vec *v = table(_i);
+    enum { ROWS = 37, LD = 48, TILES = 2 };
+    static const double CLOSE = BY_PRECISION(1e-6, 1e-14);
+    la_real S[TILES][ROWS * LD], P[TILES][ROWS * LD], dP[ROWS * LD], m[ROWS], l[ROWS], shrink[ROWS];
+    la_real lse[ROWS], d[ROWS];
+    for (int n = 1; n <= ROWS; n++)
+        for (int lower = 0; lower < 2; lower++) {
+            for (int i = 0; i < ROWS; i++) m[i] = R(-INFINITY), l[i] = 0;
+            for (int t = 0; t < TILES; t++) {
+                const int triangle = lower && t == TILES - 1;
+                fill_uniform(ROWS * LD, t ? 9 : 5, (uint32_t)t + 3, S[t]);
+                for (int i = 0; i < n; i++)
+                    for (int j = triangle ? i + 1 : n; j < LD; j++) S[t][i * LD + j] = R(NAN);
+                memcpy(P[t], S[t], sizeof *P);
+                v->softmax(n, n, triangle, P[t], LD, m, l, shrink);
+            }
+            for (int i = 0; i < n; i++) {
+                const int counts = lower ? i + 1 : n;
+                double    before = -HUGE_VAL, top, sum = 0;
+                for (int j = 0; j < n; j++) before = fmax(before, (double)S[0][i * LD + j]);
+                top = before;
+                for (int j = 0; j < counts; j++) top = fmax(top, (double)S[1][i * LD + j]);
+                for (int j = 0; j < n; j++) sum += exp((double)S[0][i * LD + j] - top);
+                for (int j = 0; j < n; j++) {
+                    double want = j < counts ? exp((double)S[1][i * LD + j] - top) : 0;
+                    sum += want;
+                    if (!(fabs((double)P[1][i * LD + j] - want) <= CLOSE))
+                        ck_abort_msg("%s: n %d, row %d: p_%d is %.9g, not %.9g", v->name, n, i, j,
+                                     (double)P[1][i * LD + j], want);
+                }
+                ck_assert_msg((double)m[i] == top, "%s: n %d, row %d: m", v->name, n, i);
+                ck_assert_msg(fabs((double)l[i] - sum) <= n * CLOSE,
+                              "%s: n %d, row %d: l is %.9g, not %.9g", v->name, n, i, (double)l[i],
+                              sum);
+                ck_assert_msg(fabs((double)shrink[i] - exp(before - top)) <= CLOSE,
+                              "%s: n %d, row %d: shrink is %.9g", v->name, n, i, (double)shrink[i]);
+                lse[i] = m[i] + R(log((double)l[i]));
+            }
+            memcpy(P[0], S[1], sizeof *P);
+            fill_uniform(ROWS, 1, 6, d);
+            memcpy(dP, S[1], sizeof dP);
+            v->softmax_backward(n, n, lower, lse, d, P[0], dP, LD);
+            for (int i = 0; i < n; i++)
+                for (int j = 0; j < n; j++) {
+                    double s = (double)S[1][i * LD + j];
+                    double p = lower && j > i ? 0 : exp(s - (double)lse[i]);
+                    double ds = p > 0 ? p * (s - (double)d[i]) : 0;
+                    if (!(fabs((double)P[0][i * LD + j] - p) <= CLOSE) ||
+                        !(fabs((double)dP[i * LD + j] - ds) <= 20 * CLOSE))
+                        ck_abort_msg(
+                            "%s: n %d, row %d, column %d: P %.9g, not %.9g; dS %.9g, not %.9g",
+                            v->name, n, i, j, (double)P[0][i * LD + j], p, (double)dP[i * LD + j],
+                            ds);
+                }
+        }
+}
+END_TEST
+
+/* Within 2 ulp where the result is a normal number; 0, or next to it, below. */
+START_TEST(softmax_has_an_exp_that_is_right_down_to_0) {
+    const la_vec *v = table(_i);
+    const la_real zero = 0;
+    for (int i = 0; i <= 200000; i++) {
+        const la_real x = R(-i * 6e-4);
+        const double  want = exp((double)x);
+        la_real       y[16] = {x}, dP[16] = {0};
+        v->softmax_backward(1, 1, 0, &zero, &zero, y, dP, 16);
+        const double tiny = BY_PRECISION((double)x > -87 ? 0 : 1.2e-38, 0);
+        if (!(fabs((double)y[0] - want) <= 2 * LA_REAL_EPSILON * want + tiny))
+            ck_abort_msg("%s: exp(%.9g) is %.9g, not %.9g", v->name, (double)x, (double)y[0], want);
+    }
+}
+END_TEST
+
 START_TEST(max_finds_the_largest_wherever_it_is) {
     const la_vec *v = table(_i);
     la_real       x[67];
@@ -699,6 +776,8 @@ int main(void) {
     tcase_add_loop_test(c, max_finds_the_largest_wherever_it_is, 0, tables);
     tcase_add_loop_test(c, exp_scan_and_its_gradient_are_those_of_loops, 0, tables);
     tcase_add_loop_test(c, softmax_over_and_its_gradient_are_those_of_loops, 0, tables);
+    tcase_add_loop_test(c, softmax_of_tiles_is_that_of_whole_rows, 0, tables);
+    tcase_add_loop_test(c, softmax_has_an_exp_that_is_right_down_to_0, 0, tables);
     c = add_case(s, "products and blocks");
     tcase_add_loop_test(c, products_are_those_of_three_loops, 0, 3 * tables);
     tcase_add_loop_test(c, bits_of_a_row_do_not_depend_on_the_rows_beside_it, 0, tables);
