@@ -27,11 +27,11 @@
  *
  * Every product is NN or TN: K and V are transposed once for a block or a tile of keys.
  *
- * Blocks.  With enough heads one is a block.  With few, long texts are cut as well, into strips of
- * every so many-th tile: forward of queries, backward of keys.  Each strip then adds up a dQ of its
- * own, and the sum of these, in order, is a second phase: strips T D numbers a head, where a second
- * walk over tiles of queries, the other way to have nobody add to the dQ of others, would compute S
- * and dP twice, two products of seven more.
+ * Blocks.  With enough heads one is a block.  With few, a long text's tiles are dealt to strips as
+ * well: forward those of queries, backward those of keys.  Each strip then adds up a dQ of its own,
+ * and the sum of these, in order, is a second phase.  That takes (strips,T,D) for a head; a second
+ * walk, by tiles of queries, needs no memory, but computes S and dP twice: 9 products in place
+ * of 7.
  *
  * Saved: lse, (B,H,T).  Memory O(T), time O(T^2 (D + E)).
  *
