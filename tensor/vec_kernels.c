@@ -7,7 +7,7 @@
  *       rest of the series being below 6e-9.  n is found by adding and subtracting
  *       1.5 * 2^23, which rounds to an integer and leaves it in the low bits.  2^n is applied
  *       in two factors, so that results below the smallest normal number are right too; for
- *       softmax, where they are nothing beside a 1, in one (exp_down).
+ *       softmax and elu1, where they are nothing beside a 1, in one (exp_down).
  * Phi:  the normal distribution function, and phi, its density, from one exp(-x^2/2) = E:
  *       Phi(-|x|) = E Q(t), t = 1 / (1 + 0.26 |x|), Q fitted for least maximum relative error over
  *       [0, 14.2] (5.4e-9); beyond, E is 0.  Unlike (1 + erf) / 2 it keeps its relative precision
@@ -16,6 +16,9 @@
 
 #include <math.h>
 #include <string.h>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 #include "tensor/vec_isa.h"
 
@@ -119,10 +122,28 @@ static void vec_axpy(int64_t n, la_real k, const la_real *x, la_real *y) {
 }
 
 static la_real vec_sum(int64_t n, const la_real *x) {
-    la_real s = 0;
-#pragma omp simd reduction(+ : s)
-    for (int64_t i = 0; i < n; i++) s += x[i];
-    return s;
+    la_real lanes[LA_LANES] = {0}, s = 0;
+    int64_t i = 0;
+    for (; i + LA_LANES <= n; i += LA_LANES)
+#pragma omp simd
+        for (int k = 0; k < LA_LANES; k++) lanes[k] += x[i + k];
+    for (; i < n; i++) s += x[i];
+    return s + sum_lanes(lanes);
+}
+
+/* An ordinary store reads the line first. */
+static void vec_store(int64_t n, const la_real *x, la_real *y) {
+#ifdef __AVX512F__
+    if ((uintptr_t)y % LA_VEC_BYTES == 0) {
+        int64_t i = 0;
+        for (; i + LA_LANES <= n; i += LA_LANES)
+            _mm512_stream_si512((__m512i *)(y + i), _mm512_loadu_si512(x + i));
+        memcpy(y + i, x + i, (size_t)(n - i) * sizeof *y);
+        _mm_sfence(); /* other threads see it as they see ordinary stores */
+        return;
+    }
+#endif
+    memcpy(y, x, (size_t)n * sizeof *y);
 }
 
 static void vec_scale(int64_t n, la_real k, const la_real *x, la_real *y) {
@@ -191,7 +212,7 @@ static void vec_elu1(int64_t rows, int64_t n, const la_real *x, int64_t ldx, la_
 #pragma omp simd
         for (int64_t j = 0; j < n; j++) {
             la_real up = x[j] > 0 ? x[j] : 0;
-            y[j] = exp1(x[j] - up) + up;
+            y[j] = exp_down(x[j] - up) + up;
         }
 }
 
@@ -200,6 +221,32 @@ static void vec_elu1_backward(int64_t rows, int64_t n, const la_real *x, int64_t
     for (int64_t i = 0; i < rows; i++, x += ldx, y += n, dy += n, dx += lddx)
 #pragma omp simd
         for (int64_t j = 0; j < n; j++) dx[j] += dy[j] * (x[j] > 0 ? 1 : y[j]);
+}
+
+static inline la_real inverse(la_real D) { return D != 0 ? 1 / D : 0; }
+
+static void vec_normalise(int64_t rows, int64_t m, int64_t E, const la_real *A, int64_t lda,
+                          const la_real *z, const la_real *P, int64_t ldp, la_real eps, la_real *D,
+                          int64_t step, la_real *o, int64_t ldo) {
+    for (int64_t i = 0; i < rows; i++, A += lda, P += ldp, o += ldo) {
+        la_real d = vec_dot(m, A, z) + vec_sum(rows, P) + eps;
+        if (D) D[i * step] = d;
+        vec_scale(E, inverse(d), o, o);
+    }
+}
+
+static void vec_normalise_backward(int64_t rows, int64_t E, const la_real *g, const la_real *o,
+                                   const la_real *D, la_real *U, la_real *w) {
+    for (int64_t i = 0; i < rows; i++, g += E, o += E, U += E) {
+        la_real r = inverse(D[i]);
+        vec_scale(E, r, g, U);
+        w[i] = -vec_dot(E, g, o) * r;
+    }
+}
+
+static void vec_outer(int64_t rows, int64_t n, const la_real *w, int64_t step, const la_real *x,
+                      la_real *y, int64_t ldy) {
+    for (int64_t i = 0; i < rows; i++, y += ldy) vec_scale(n, w ? w[i * step] : 1, x, y);
 }
 
 static void vec_norm(int64_t n, la_real eps, const la_real *x, const la_real *gain,
@@ -371,6 +418,7 @@ const la_vec LA_ISA_NAME(la_vec_) = {
     .transpose = LA_ISA_NAME(la_transpose_),
     .dot = vec_dot,
     .sum = vec_sum,
+    .store = vec_store,
     .scale = vec_scale,
     .axpy = vec_axpy,
     .add_rows = vec_add_rows,
@@ -382,6 +430,9 @@ const la_vec LA_ISA_NAME(la_vec_) = {
     .gelu_slope = vec_gelu_slope,
     .elu1 = vec_elu1,
     .elu1_backward = vec_elu1_backward,
+    .normalise = vec_normalise,
+    .normalise_backward = vec_normalise_backward,
+    .outer = vec_outer,
     .norm = vec_norm,
     .norm_backward = vec_norm_backward,
     .norm_gain = vec_norm_gain,

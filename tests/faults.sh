@@ -11,8 +11,8 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-
 
 # what | file | the line as it is (a part that stands there once) | what it becomes
 faults=(
-  "eps dropped from the normaliser|autograd/ops/causal_linear_chunk.h|w->P + i * C) + R(s.eps);|w->P + i * C);"
-  "sign of the normaliser's gradient|autograd/ops/causal_linear_chunk.h|= -vec->dot(s.E|= vec->dot(s.E"
+  "eps dropped from the normaliser|autograd/ops/causal_linear_chunk.h|w->P, C, R(s.eps),|w->P, C, 0,"
+  "sign of the normaliser's gradient|tensor/vec_kernels.c|w[i] = -vec_dot(E, g, o)|w[i] = vec_dot(E, g, o)"
   "dP' A dropped from dB|autograd/ops/causal_linear_chunk.h|C, s.m, C, w->dP, C, A|C, s.m, 1, w->dP, C, A"
   "mask drops the diagonal|autograd/kernel.h|memset(P + i * C + i + 1, 0, (size_t)(C - 1 - i)|memset(P + i * C + i, 0, (size_t)(C - i)"
   "mask lets one future token in|autograd/kernel.h|memset(P + i * C + i + 1, 0, (size_t)(C - 1 - i)|for (int64_t j = i + 2; j < C; j = C) memset(P + i * C + j, 0, (size_t)(C - j)"

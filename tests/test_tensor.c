@@ -596,6 +596,169 @@ START_TEST(softmax_over_and_its_gradient_are_those_of_loops) {
 }
 END_TEST
 
+/* --- loops of several rows, each against plain ones in double --- */
+
+enum { ROWS = 5, LD = 41 };
+
+static void close_to(const char *what, int n, double is, double want, double size) {
+    if (!(fabs(is - want) <= 8 * LA_REAL_EPSILON * (size + 1)))
+        ck_abort_msg("%s: %s, n %d: %.9g, not %.9g", la_vec_table()->name, what, n, is, want);
+}
+
+START_TEST(sums_and_copies_are_right_at_every_length) {
+    const la_vec *v = table(_i);
+    la_real       x[ROWS * LD], y[ROWS * LD] __attribute__((aligned(64))), w[ROWS * 2];
+    la_vec_use(v);
+    fill_uniform(ROWS * LD, 1, 21, x);
+    fill_uniform(ROWS * 2, 1, 22, w);
+    for (int n = 1; n <= LD; n++) {
+        double sum = 0;
+        for (int i = 0; i < n; i++) sum += (double)x[i];
+        close_to("sum", n, (double)v->sum(n, x), sum, n);
+        for (int from = 0; from < 2; from++) { /* at an aligned address, and beside it */
+            memset(y, 0, sizeof y);
+            v->store(n, x, y + from);
+            for (int i = 0; i < n; i++) ck_assert(y[from + i] == x[i]);
+            ck_assert(y[from + n] == 0);
+        }
+        v->scale(n, R(-0.5), x, y);
+        for (int i = 0; i < n; i++) ck_assert(y[i] == R(-0.5) * x[i]);
+        memcpy(y, x, sizeof y);
+        v->mul(n, x + 1, y);
+        for (int i = 0; i < n; i++) ck_assert(y[i] == x[i] * x[i + 1]);
+        ck_assert(n == LD || y[n] == x[n]);
+        for (int weighted = 0; weighted < 2; weighted++) {
+            la_real total[LD] = {0};
+            v->add_rows(ROWS, n, x, LD, weighted ? w : NULL, 2, total);
+            for (int j = 0; j < n; j++) {
+                double want = 0;
+                for (int i = 0; i < ROWS; i++)
+                    want += (weighted ? (double)w[2 * i] : 1) * (double)x[i * LD + j];
+                close_to("add_rows", n, (double)total[j], want, ROWS);
+            }
+            memset(y, 0, sizeof y);
+            v->outer(ROWS, n, weighted ? w : NULL, 2, x, y, LD);
+            for (int i = 0; i < ROWS * LD; i++)
+                close_to(
+                    "outer", n, (double)y[i],
+                    i % LD < n ? (weighted ? (double)w[i / LD * 2] : 1) * (double)x[i % LD] : 0, 0);
+        }
+    }
+    la_vec_use(NULL);
+}
+END_TEST
+
+START_TEST(elu1_is_exp_below_0_and_x_plus_1_above) {
+    const la_vec *v = table(_i);
+    la_real       x[ROWS * LD], y[ROWS * LD], dy[ROWS * LD], dx[ROWS * LD];
+    la_vec_use(v);
+    fill_uniform(ROWS * LD, 6, 23, x);
+    fill_uniform(ROWS * LD, 1, 24, dy);
+    x[0] = 0, x[1] = R(1e30), x[2] = R(-1e30), x[3] = R(NAN);
+    for (int n = 4; n <= LD; n++) {
+        for (int i = 0; i < ROWS * LD; i++) dx[i] = 3;
+        v->elu1(ROWS, n, x, LD, y);
+        v->elu1_backward(ROWS, n, x, LD, y, dy, dx, LD);
+        ck_assert(y[0] == 1 && y[1] == R(1e30) && y[2] >= 0 && y[2] < R(1e-38) && isnan(y[3]));
+        for (int i = 4; i < ROWS * n; i++) {
+            double a = (double)x[i / n * LD + i % n], want = a > 0 ? a + 1 : exp(a);
+            if (i % n < 4 && i < n) continue;
+            close_to("elu1", n, (double)y[i], want, want);
+            close_to("elu1_backward", n, (double)dx[i / n * LD + i % n],
+                     3 + (double)dy[i] * (a > 0 ? 1 : exp(a)), 3);
+        }
+        for (int i = 0; i < ROWS * LD; i++) ck_assert(i % LD < n || dx[i] == 3);
+    }
+    la_vec_use(NULL);
+}
+END_TEST
+
+START_TEST(normalising_divides_by_the_sum_of_the_weights) {
+    const la_vec *v = table(_i);
+    la_real A[ROWS * LD], z[LD], P[ROWS * LD], o[ROWS * LD], D[ROWS * 3], U[ROWS * LD], w[ROWS];
+    la_vec_use(v);
+    for (int n = 1; n < LD; n++) {
+        fill_uniform(ROWS * LD, 1, 25, A);
+        fill_uniform(LD, 1, 26, z);
+        fill_uniform(ROWS * LD, 1, 27, P);
+        fill_uniform(ROWS * LD, 1, 28, o);
+        memset(A, 0, (size_t)n * sizeof *A); /* row 0: D = 0 */
+        memset(P, 0, ROWS * sizeof *P);
+        la_real before[ROWS * LD];
+        memcpy(before, o, sizeof o);
+        v->normalise(ROWS, n, n, A, LD, z, P, LD, 0, D, 3, o, LD);
+        for (int i = 0; i < ROWS; i++) {
+            double d = 0;
+            for (int j = 0; j < n; j++) d += (double)A[i * LD + j] * (double)z[j];
+            for (int j = 0; j < ROWS; j++) d += (double)P[i * LD + j];
+            close_to("normalise, D", n, (double)D[3 * i], d, n);
+            for (int j = 0; j < LD; j++) {
+                double by = j < n ? (D[3 * i] != 0 ? 1 / (double)D[3 * i] : 0) : 1;
+                double want = (double)before[i * LD + j] * by;
+                close_to("normalise, o", n, (double)o[i * LD + j], want, fabs(want));
+            }
+        }
+        la_real dense[ROWS] = {D[0], D[3], D[6], D[9], D[12]};
+        v->normalise_backward(ROWS, n, before, A, dense, U, w);
+        for (int i = 0; i < ROWS; i++) {
+            double r = dense[i] != 0 ? 1 / (double)dense[i] : 0, along = 0;
+            for (int j = 0; j < n; j++) {
+                along += (double)before[i * n + j] * (double)A[i * n + j];
+                double want = (double)before[i * n + j] * r;
+                close_to("normalise_backward, U", n, (double)U[i * n + j], want, fabs(want));
+            }
+            close_to("normalise_backward, w", n, (double)w[i], -along * r, n * fabs(r));
+        }
+    }
+    la_vec_use(NULL);
+}
+END_TEST
+
+START_TEST(layernorm_rows_are_the_formulas) {
+    const la_vec *v = table(_i);
+    la_real x[ROWS * LD], gain[LD], bias[LD], y[LD], dy[ROWS * LD], dx[LD], s[ROWS * 2], dg[LD];
+    la_vec_use(v);
+    fill_uniform(ROWS * LD, 2, 31, x);
+    fill_uniform(LD, 1, 32, gain);
+    fill_uniform(LD, 1, 33, bias);
+    fill_uniform(ROWS * LD, 1, 34, dy);
+    for (int n = 2; n <= LD; n++) {
+        double want_gain[LD] = {0};
+        for (int i = 0; i < ROWS; i++) {
+            const la_real *xi = x + i * LD, *di = dy + i * LD;
+            double         m = 0, var = 0, e = 0, eh = 0;
+            for (int c = 0; c < n; c++) m += (double)xi[c] / n;
+            for (int c = 0; c < n; c++) var += ((double)xi[c] - m) * ((double)xi[c] - m) / n;
+            double r = 1 / sqrt(var + 0.1);
+            v->norm(n, R(0.1), xi, gain, i % 2 ? bias : NULL, y, s + 2 * i);
+            close_to("norm, m", n, (double)s[2 * i], m, 2);
+            close_to("norm, r", n, (double)s[2 * i + 1], r, 4);
+            for (int c = 0; c < n; c++) {
+                double h = ((double)xi[c] - m) * r, d = (double)gain[c] * (double)di[c];
+                close_to("norm, y", n, (double)y[c],
+                         (double)gain[c] * h + (i % 2 ? (double)bias[c] : 0), 8);
+                e += d / n, eh += d * h / n;
+                want_gain[c] += (double)di[c] * h;
+            }
+            for (int set = 0; set < 2; set++) {
+                for (int c = 0; c < n; c++) dx[c] = 5;
+                v->norm_backward(n, xi, gain, di, s + 2 * i, set, dx);
+                for (int c = 0; c < n; c++) {
+                    double h = ((double)xi[c] - m) * r;
+                    close_to("norm_backward", n, (double)dx[c],
+                             (set ? 0 : 5) + r * ((double)gain[c] * (double)di[c] - e - h * eh),
+                             20);
+                }
+            }
+        }
+        memset(dg, 0, sizeof dg);
+        v->norm_gain(ROWS, n, x, dy, LD, s, dg);
+        for (int c = 0; c < n; c++) close_to("norm_gain", n, (double)dg[c], want_gain[c], 20);
+    }
+    la_vec_use(NULL);
+}
+END_TEST
+
 /* --- matrix products, inside a block as the ops call them --- */
 
 static void multiply(void *ctx, int64_t block, int thread) {
@@ -778,6 +941,10 @@ int main(void) {
     tcase_add_loop_test(c, softmax_over_and_its_gradient_are_those_of_loops, 0, tables);
     tcase_add_loop_test(c, softmax_of_tiles_is_that_of_whole_rows, 0, tables);
     tcase_add_loop_test(c, softmax_has_an_exp_that_is_right_down_to_0, 0, tables);
+    tcase_add_loop_test(c, sums_and_copies_are_right_at_every_length, 0, tables);
+    tcase_add_loop_test(c, elu1_is_exp_below_0_and_x_plus_1_above, 0, tables);
+    tcase_add_loop_test(c, normalising_divides_by_the_sum_of_the_weights, 0, tables);
+    tcase_add_loop_test(c, layernorm_rows_are_the_formulas, 0, tables);
     c = add_case(s, "products and blocks");
     tcase_add_loop_test(c, products_are_those_of_three_loops, 0, 3 * tables);
     tcase_add_loop_test(c, bits_of_a_row_do_not_depend_on_the_rows_beside_it, 0, tables);

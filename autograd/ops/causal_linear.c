@@ -133,7 +133,7 @@ static void forward(const la_node *n, const la_run *run) {
             if (!p.only_sums) {
                 load_weights(s, &w, h, C);
                 chunk_forward(s, &p.a, &w, h, t, C, S);
-                if (p.a.S) memcpy(saved_state(s, &p.a, h, c), S, state);
+                if (p.a.S) la_vec_table()->store(s.L, S, saved_state(s, &p.a, h, c));
             }
             add_keys(s, &p.a, &w, h, t, C, S);
         }
@@ -184,6 +184,9 @@ static void backward(const la_node *n, const la_run *run) {
             la_vec_table()->axpy(s.L, 1, R, p.a.dstate + (p.a.number + h) * s.L);
     }
 }
+
+/* With eps = 0 and no feature that is not 0, D is 0: the output is 0, as it is with any eps. */
+static la_real inverse(la_real D) { return D != 0 ? 1 / D : 0; }
 
 /* The recurrence, token by token, as in the first formula. */
 static void reference(const la_node *n) {

@@ -156,37 +156,26 @@ static inline void add_queries(dims s, const work *w, int64_t h, int64_t C, la_r
     la_vec_table()->add_rows(C, s.m, A, ld, w->w + h, s.group, R + s.m * s.E);
 }
 
-/* With eps = 0 and no feature that is not 0, D is 0: the output is 0, as it is with any eps. */
-static inline la_real inverse(la_real D) { return D != 0 ? 1 / D : 0; }
-
 /* o of head h for the chunk at token t, from A, P and the state S, z before it. */
 static inline void chunk_forward(dims s, const heads *a, work *w, int64_t h, int64_t t, int64_t C,
                                  const la_real *S) {
-    const la_vec  *vec = la_vec_table();
     const int64_t  ld = s.group * s.m;
     const la_real *A = w->A + h * s.m, *z = S + s.m * s.E;
     la_real       *o = a->o + t * a->ldo + h * s.E;
     la_gemm_nn(LA_SET, C, s.E, s.m, A, ld, S, s.E, o, a->ldo);
     la_gemm_nn(LA_ADD | LA_A_LOWER, C, s.E, C, w->P, C, a->v + t * a->ldv + h * s.E, a->ldv, o,
                a->ldo);
-    for (int64_t i = 0; i < C; i++) {
-        la_real D = vec->dot(s.m, A + i * ld, z) + vec->sum(i + 1, w->P + i * C) + R(s.eps);
-        if (a->D) a->D[(t + i) * s.H + h] = D;
-        vec->scale(s.E, inverse(D), o + i * a->ldo, o + i * a->ldo);
-    }
+    la_vec_table()->normalise(C, s.m, s.E, A, ld, z, w->P, C, R(s.eps), la_plus(a->D, t * s.H + h),
+                              s.H, o, a->ldo);
 }
 
 /* U and w of a chunk: step 1. */
 static inline void load_gradient(dims s, const heads *a, work *w, int64_t t, int64_t C) {
-    const la_vec *vec = la_vec_table();
     for (int64_t i = 0; i < C; i++) {
-        la_prefetch(s.group * s.E, a->g + (t + i - s.C) * a->ldo);
-        for (int64_t h = 0; h < s.group; h++) {
-            int64_t at = (t + i) * a->ldo + h * s.E;
-            la_real r = inverse(a->D[(t + i) * s.H + h]);
-            vec->scale(s.E, r, a->g + at, w->U + (i * s.group + h) * s.E);
-            w->w[i * s.group + h] = -vec->dot(s.E, a->g + at, a->o + at) * r;
-        }
+        int64_t at = (t + i) * a->ldo;
+        la_prefetch(s.group * s.E, a->g + at - s.C * a->ldo);
+        la_vec_table()->normalise_backward(s.group, s.E, a->g + at, a->o + at, a->D + (t + i) * s.H,
+                                           w->U + i * s.group * s.E, w->w + i * s.group);
     }
 }
 
@@ -194,7 +183,6 @@ static inline void load_gradient(dims s, const heads *a, work *w, int64_t t, int
  * and R, r from after it. */
 static inline void chunk_backward(dims s, const heads *a, work *w, int64_t h, int64_t t, int64_t C,
                                   const la_real *S, const la_real *R, int first_dv) {
-    const la_vec  *vec = la_vec_table();
     const int64_t  ld = s.group * s.m, ldu = s.group * s.E;
     const la_real *z = S + s.m * s.E, *r = R + s.m * s.E, *v = a->v + t * a->ldv + h * s.E;
     const la_real *A = w->A + h * s.m, *B = w->B + h * s.m, *U = w->U + h * s.E;
@@ -205,13 +193,13 @@ static inline void chunk_backward(dims s, const heads *a, work *w, int64_t h, in
     la_gemm_nn(LA_ADD | LA_C_LOWER, C, C, s.E, U, ldu, w->VT, C, w->dP, C);
     la_keep_lower(C, w->dP);
     if (a->dq) {
-        for (int64_t i = 0; i < C; i++) vec->scale(s.m, w->w[i * s.group + h], z, dA + i * ld);
+        la_vec_table()->outer(C, s.m, w->w + h, s.group, z, dA, ld);
         la_transpose(s.m, s.E, S, s.E, w->XT);
         la_gemm_nn(LA_ADD, C, s.m, s.E, U, ldu, w->XT, s.m, dA, ld);
         la_gemm_nn(LA_ADD | LA_A_LOWER, C, s.m, C, w->dP, C, B, ld, dA, ld);
     }
     if (a->dk) {
-        for (int64_t i = 0; i < C; i++) memcpy(dB + i * ld, r, (size_t)s.m * sizeof *r);
+        la_vec_table()->outer(C, s.m, NULL, 0, r, dB, ld);
         la_transpose(s.m, s.E, R, s.E, w->XT);
         la_gemm_nn(LA_ADD, C, s.m, s.E, v, a->ldv, w->XT, s.m, dB, ld);
         la_gemm_tn(LA_ADD | LA_A_UPPER, C, s.m, C, w->dP, C, A, ld, dB, ld);

@@ -25,7 +25,8 @@ enum {
     FEW_ROWS = 16,       /* then the weight is the work: blocks of ... */
     FEW_WEIGHTS = 65536, /* reals of it, so that a small one needs no second thread */
     GRAD_ROWS = 192,
-    GRAD_TILE = 128,
+    GRAD_TILE = 128, /* rows of dW ... */
+    GRAD_COLUMNS = 64,
 };
 
 typedef struct attr {
@@ -78,7 +79,7 @@ static grid y_grid(dims s) {
     return cut(s.N, s.O, ROWS, columns);
 }
 static grid dx_grid(dims s) { return cut(s.N, s.I, GRAD_ROWS, s.I); }
-static grid dw_grid(dims s) { return cut(s.O, s.I, GRAD_TILE, GRAD_TILE); }
+static grid dw_grid(dims s) { return cut(s.O, s.I, GRAD_TILE, GRAD_COLUMNS); }
 
 static la_status infer(const la_node *n, la_plan *p) {
     char        text[LA_SHAPE_TEXT];
