@@ -24,7 +24,8 @@ enum {
     COPY_LD = 1024, /* ... and its own rows are more than so many bytes apart */
     ALIAS = 4096,   /* bytes: rows that far apart fall into the same places of the first cache */
     ALIAS_ROWS = 8 * ROWS,
-    DOTS = 4, /* columns at once in a product of few rows with B' */
+    AHEAD = 16, /* rows of B that are asked for before they are copied */
+    DOTS = 4,   /* columns at once in a product of few rows with B' */
 };
 
 /* C (rows, wide vectors) = or += A B over k; element (i,p) of A at A[i * row + p * step]. */
@@ -173,9 +174,12 @@ static void copy_panel(const la_gemm *g, int64_t p, int64_t k, int64_t j, int64_
         transpose(columns, k, g->B + j * g->ldb + p, g->ldb, to, width);
     else if (columns == PANEL)
         for (int64_t q = 0; q < k; q++)
-            for (int l = 0; l < WIDE; l++)
+            for (int l = 0; l < WIDE; l++) {
+                __builtin_prefetch(g->B + (q + AHEAD < k ? p + q + AHEAD : p) * g->ldb + j +
+                                   l * LA_LANES);
                 *(la_lanes *)(to + q * PANEL + l * LA_LANES) =
                     *(const la_lanes_at *)(g->B + (p + q) * g->ldb + j + l * LA_LANES);
+            }
     else
         for (int64_t q = 0; q < k; q++)
             memcpy(to + q * width, g->B + (p + q) * g->ldb + j, (size_t)columns * sizeof *to);

@@ -24,9 +24,10 @@ enum {
     COLUMNS = 64,
     FEW_ROWS = 16,       /* then the weight is the work: blocks of ... */
     FEW_WEIGHTS = 65536, /* reals of it, so that a small one needs no second thread */
-    GRAD_ROWS = 192,
-    GRAD_TILE = 128, /* rows of dW ... */
-    GRAD_COLUMNS = 64,
+    FEW_TILES = 6,       /* of dX, and of dW: then lower ones */
+    DX_ROWS = 192,
+    DW_ROWS = 128,
+    FEW_DOWN = 4,
 };
 
 typedef struct attr {
@@ -67,19 +68,27 @@ static grid cut(int64_t rows, int64_t cols, int64_t tile_rows, int64_t tile_cols
 }
 
 static int64_t  tiles(grid g) { return g.down * g.across; }
+/* Blocks that follow each other share the columns if there are few tiles of rows, so that a thread
+ * meets the same rows again; else the rows, of which a cache does not hold all. */
 static la_range tile_rows(grid g, int64_t block) {
-    return la_cut(g.rows, g.tile_rows, block % g.down);
+    return la_cut(g.rows, g.tile_rows, g.down <= FEW_DOWN ? block % g.down : block / g.across);
 }
 static la_range tile_cols(grid g, int64_t block) {
-    return la_cut(g.cols, g.tile_cols, block / g.down);
+    return la_cut(g.cols, g.tile_cols, g.down <= FEW_DOWN ? block / g.down : block % g.across);
 }
 
 static grid y_grid(dims s) {
     int64_t columns = s.N > FEW_ROWS ? COLUMNS : la_max(COLUMNS, FEW_WEIGHTS / s.I);
     return cut(s.N, s.O, ROWS, columns);
 }
-static grid dx_grid(dims s) { return cut(s.N, s.I, GRAD_ROWS, s.I); }
-static grid dw_grid(dims s) { return cut(s.O, s.I, GRAD_TILE, GRAD_COLUMNS); }
+/* High tiles where there are enough, because each copies what it reads of the other factor. */
+static grid gradient_grid(int64_t rows, int64_t cols, int64_t tile_cols, int64_t low) {
+    grid g = cut(rows, cols, ROWS, tile_cols);
+    return tiles(g) < FEW_TILES ? cut(rows, cols, low, tile_cols) : g;
+}
+
+static grid dx_grid(dims s) { return gradient_grid(s.N, s.I, s.I, DX_ROWS); }
+static grid dw_grid(dims s) { return gradient_grid(s.O, s.I, COLUMNS, DW_ROWS); }
 
 static la_status infer(const la_node *n, la_plan *p) {
     char        text[LA_SHAPE_TEXT];
