@@ -58,9 +58,11 @@ static inline void la_keep_lower(int64_t C, la_real *P) {
     for (int64_t i = 0; i < C; i++) memset(P + i * C + i + 1, 0, (size_t)(C - 1 - i) * sizeof *P);
 }
 
-/* Asks for a row that is needed soon; it may lie outside of the tensor. */
-static inline void la_prefetch(int64_t len, const la_real *x) {
-    for (int64_t j = 0; j < len; j += 64 / (int64_t)sizeof *x) __builtin_prefetch(x + j, 0, 2);
+/* Asks for the row at x + offset, which is needed soon; it may lie outside of the tensor. */
+static inline void la_prefetch(int64_t len, const la_real *x, int64_t offset) {
+    const uintptr_t at = (uintptr_t)x + (uintptr_t)(offset * (int64_t)sizeof *x);
+    for (uintptr_t j = 0; j < (uintptr_t)len * sizeof *x; j += 64)
+        __builtin_prefetch((const void *)(at + j), 0, 2);
 }
 
 /* Where head h of token t in batch row b begins, in x or g of a node (B,T,H,D). */

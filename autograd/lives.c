@@ -33,8 +33,8 @@ static void begin(la_tape *t, int i) {
     if (op->kind != LA_KIND_OP) return;
     int tick = (int)(op - t->info);
     f->x[0] = (la_span){tick, i};
-    if (op->runs_again && f->leaves) live_until(f->x, op->again);
-    if (op->runs_again && !f->leaves) f->x[1] = (la_span){op->again, op->again};
+    if (op->runs_again && f->read_outside) live_until(f->x, op->again);
+    if (op->runs_again && !f->read_outside) f->x[1] = (la_span){op->again, op->again};
     if (f->runs_backward) f->saved[0] = (la_span){i, f->backward};
     if (f->runs_backward && f->runs_again) {
         f->saved[0].last = i;

@@ -55,6 +55,8 @@ struct la_op {
     unsigned       reads;     /* LA_READS_IN | LA_READS_OUT                                   */
     unsigned       sets;      /* LA_SETS_IN                                                   */
     int            strided;   /* takes the nodes of la_heads()                                */
+    int            distinct;  /* backward writes gradients of several inputs side by side, which
+                                 may not be one tensor                                        */
     const la_case *cases;     /* NULL for an op whose cases come with a table of its own      */
     la_status (*infer)(const la_node *n, la_plan *p);    /* every check is made here    */
     la_status (*check)(const la_node *n);                /* before each forward: integers in

@@ -27,10 +27,10 @@ static void mark_backward(la_tape *t, char *reached) {
 static void mark_leaving(la_tape *t) {
     for (int i = 0; i < t->n; i++) {
         la_node *n = t->nodes[i];
-        if (n->flags & LA_KEEP) t->info[la_owner(t, n)->id].leaves = 1;
+        if (n->flags & LA_KEEP) t->info[la_owner(t, n)->id].read_outside = 1;
         for (int j = 0; j < n->n_in; j++) {
             la_info *f = t->info + la_owner(t, n->in[j])->id;
-            if (f->part != t->info[i].part) f->leaves = 1;
+            if (f->part != t->info[i].part) f->read_outside = 1;
         }
     }
 }
@@ -44,7 +44,7 @@ static void mark_again(la_tape *t, char *wanted) {
         f->runs_again = f->runs_backward && f->plan.n_saved;
         for (int k = 0; k < n->n_out; k++) {
             int id = n->out[k]->id, read = f->runs_backward && n->op->reads & LA_READS_OUT(k);
-            f->runs_again |= (wanted[id] || read) && !t->info[id].leaves;
+            f->runs_again |= (wanted[id] || read) && !t->info[id].read_outside;
         }
         for (int j = 0; j < n->n_in; j++)
             if (f->runs_again || (f->runs_backward && n->op->reads & LA_READS_IN(j)))

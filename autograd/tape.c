@@ -117,6 +117,16 @@ la_node *la_heads(la_tape *t, la_node *x, int64_t first, int64_t H, int64_t D) {
     return n;
 }
 
+/* Two inputs of one tensor, where the op cannot take that. */
+static la_status check_distinct(const la_tape *t, const la_op *op, const la_node *n) {
+    for (int i = 0; op->distinct && i < n->n_in; i++)
+        for (int j = 0; j < i; j++)
+            if (n->in[i]->flags & LA_NEEDS_GRAD && la_owner(t, n->in[i]) == la_owner(t, n->in[j]))
+                return la_fail(LA_ARG, "%s: inputs %d and %d are both %s; add 0 to one of them",
+                               op->name, j + 1, i + 1, n->in[i]->name);
+    return LA_OK;
+}
+
 static la_status infer(const la_op *op, const la_node *n, la_plan *p) {
     for (int i = 0; i < n->n_in; i++)
         if (!op->strided && !is_dense(n->in[i]))
@@ -146,7 +156,8 @@ la_node *la_apply(la_tape *t, const la_op *op, int n_in, la_node *const in[], co
         memcpy(copy, attr, op->attr_size);
         probe.attr = copy;
     }
-    la_status s = infer(op, &probe, &plan);
+    la_status s = check_distinct(t, op, &probe);
+    if (s == LA_OK) s = infer(op, &probe, &plan);
     if (s != LA_OK) return la_tape_fail(t, s);
 
     la_node *first = NULL;

@@ -5,7 +5,8 @@
  *   replay   LA_TRY(la_tape_forward(t));  LA_TRY(la_tape_backward(t, 1));
  *
  * Nodes stand in the order they were recorded, so inputs precede their readers: forward
- * is a loop up, backward a loop down, and there is no sort.  Recording never crashes: a
+ * is a loop up, backward a loop down (in which a part that is recomputed runs forward once more, and
+ * reads its integers again), and there is no sort.  Recording never crashes: a
  * failure returns NULL, NULL inputs give NULL, and la_tape_seal() reports the first
  * failure as a sentence.  A sealed tape allocates nothing. */
 #ifndef LA_TAPE_H

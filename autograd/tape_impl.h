@@ -22,7 +22,7 @@ typedef struct la_info { /* what the tape knows of a node beyond la_node */
     la_kind  kind;
     la_plan  plan;              /* of an op node                                                  */
     int      part;              /* that is recomputed, from 1; 0: none                            */
-    int      leaves;            /* read outside of its part, or kept                              */
+    int      read_outside;      /* of its part, or kept                                           */
     int      runs_backward;     /* of an op node: the loss depends on it                          */
     int      runs_again;        /* forward, before the part's backward                            */
     int      backward, again;   /* their ticks                                                  */

@@ -4,6 +4,8 @@
  * (distance between rows) of every matrix; none says how it is computed.  Call it from
  * inside a block of la_parallel(): it runs on that thread alone.
  *
+ * A product takes up to 0.3 MB of the thread's stack.
+ *
  * Products go to our own kernels (gemm_kernels.c) where there is a set of vector instructions that
  * they are written for, and to OpenBLAS elsewhere. */
 #ifndef LA_BLAS_H

@@ -23,7 +23,7 @@ enum {
     COPY_ROWS = 96, /* a panel of B is copied if as many rows use it ... */
     COPY_LD = 1024, /* ... and its own rows are more than so many bytes apart */
     ALIAS = 4096,   /* bytes: rows that far apart fall into the same places of the first cache */
-    ALIAS_ROWS = 8 * ROWS,
+    ALIAS_ROWS = 4 * ROWS,
     AHEAD = 16, /* rows of B that are asked for before they are copied */
     DOTS = 4,   /* columns at once in a product of few rows with B' */
 };
@@ -84,7 +84,8 @@ LA_INLINE void run_strip(const strip *s, const int wide, const int transposed) {
         if (r == ROWS)
             tile(ROWS, wide, k, A, row, step, B, s->ldb, C, s->ldc, add);
         else if (r == 8)
-            tile(ROWS > 8 ? 8 : 1, wide, k, A, row, step, B, s->ldb, C, s->ldc, add);
+            tile(ROWS > 8 ? 8 : 1 /* never with 6 rows */, wide, k, A, row, step, B, s->ldb, C,
+                 s->ldc, add);
         else if (r == 4)
             tile(4, wide, k, A, row, step, B, s->ldb, C, s->ldc, add);
         else if (r == 2)
@@ -127,6 +128,17 @@ typedef la_real oct __attribute__((vector_size(8 * sizeof(la_real))));
 typedef la_real oct_at
     __attribute__((vector_size(8 * sizeof(la_real)), aligned(sizeof(la_real)), may_alias));
 
+#if defined(__clang__) || __GNUC__ >= 12
+#define LA_SHUFFLE __builtin_shufflevector
+#else
+#if LA_REAL_BITS == 64
+typedef int64_t oct_index __attribute__((vector_size(8 * sizeof(int64_t))));
+#else
+typedef int32_t oct_index __attribute__((vector_size(8 * sizeof(int32_t))));
+#endif
+#define LA_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (oct_index){__VA_ARGS__})
+#endif
+
 /* 8 rows and columns: pairs, then quarters, then halves change places. */
 LA_INLINE void transpose8(const la_real *x, int64_t ldx, la_real *y, int64_t ldy) {
     oct a[8], b[8];
@@ -134,21 +146,19 @@ LA_INLINE void transpose8(const la_real *x, int64_t ldx, la_real *y, int64_t ldy
     for (int i = 0; i < 8; i++) a[i] = *(const oct_at *)(x + i * ldx);
 #pragma GCC unroll 4
     for (int i = 0; i < 8; i += 2) {
-        b[i] = __builtin_shufflevector(a[i], a[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
-        b[i + 1] = __builtin_shufflevector(a[i], a[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+        b[i] = LA_SHUFFLE(a[i], a[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        b[i + 1] = LA_SHUFFLE(a[i], a[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
     }
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
         int k = i / 2 * 4 + i % 2;
-        a[k] = __builtin_shufflevector(b[k], b[k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-        a[k + 2] = __builtin_shufflevector(b[k], b[k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        a[k] = LA_SHUFFLE(b[k], b[k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        a[k + 2] = LA_SHUFFLE(b[k], b[k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
     }
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
-        *(oct_at *)(y + i * ldy) =
-            __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        *(oct_at *)(y + (i + 4) * ldy) =
-            __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+        *(oct_at *)(y + i * ldy) = LA_SHUFFLE(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        *(oct_at *)(y + (i + 4) * ldy) = LA_SHUFFLE(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
 }
 

@@ -1,8 +1,9 @@
 /* vec.h -- loops over vectors of reals, compiled once for each instruction set.
  *
- * vec_kernels.c is built several times with other compiler flags; la_vec_table() gives the table
- * of the widest set that this processor has.  A new hot loop is a member here and a function
- * there.  The choice is made once a process, so a run repeats bit for bit on one machine. */
+ * vec_kernels.c and gemm_kernels.c are built several times with other compiler flags;
+ * la_vec_table() gives the table of the widest set that this processor has.  A new hot loop is a
+ * member here and a function there.  The choice is made once a process, so a run repeats bit for
+ * bit on one machine. */
 #ifndef LA_VEC_H
 #define LA_VEC_H
 #include <stdint.h>
@@ -24,7 +25,6 @@ typedef struct la_vec {
     void (*transpose)(int64_t rows, int64_t cols, const la_real *x, int64_t ldx, la_real *y,
                       int64_t ldy); /* y (cols,rows) = x' for x (rows,cols)                    */
     la_real (*dot)(int64_t n, const la_real *a, const la_real *b); /* sum_i a_i b_i          */
-    la_real (*sum)(int64_t n, const la_real *x);
     /* y = x, past the caches: for what is read much later */
     void (*store)(int64_t n, const la_real *x, la_real *y);
     void (*scale)(int64_t n, la_real k, const la_real *x, la_real *y); /* y_i = k x_i           */

@@ -13,7 +13,7 @@ enum {
     H = 2,
     D = 5,
     E = 3,
-    OWN_CHUNK = 64,
+    OWN_CHUNK = 32, /* of the variants with a state of fixed size */
     LONGEST = 2 * OWN_CHUNK + 3,
     CHUNKS = 3,
     TEXTS = 6
@@ -875,6 +875,91 @@ START_TEST(variants_are_found_by_name) {
 }
 END_TEST
 
+/* --- the cut into blocks: shapes for which it differs must agree where the numbers are the same
+ * --- */
+
+static const double CUT = BY_PRECISION(1e-4, 1e-10);
+
+static la_node *named(const la_tape *t, const char *name) {
+    for (int i = 0; i < la_tape_len(t); i++)
+        if (!strcmp(la_tape_at(t, i)->name, name)) return (la_node *)la_tape_at(t, i);
+    return NULL;
+}
+
+/* The first numbers of a and b, and of their gradients. */
+static void agree(const setting *s, const char *what, const text *a, const text *b, int64_t len_k,
+                  int64_t len_v) {
+    char           title[160];
+    const la_node *na[] = {a->q, a->k, a->v}, *nb[] = {b->q, b->k, b->v};
+    snprintf(title, sizeof title, "%s: o", what);
+    close_to(s, title, len_v, a->o->x, b->o->x, CUT);
+    for (int i = 0; i < 3; i++) {
+        snprintf(title, sizeof title, "%s: d%s", what, na[i]->name);
+        close_to(s, title, i < 2 ? len_k : len_v, na[i]->g, nb[i]->g, CUT);
+    }
+}
+
+/* Wide heads, so that running sums of a state are cut as well.  A row of the batch is the first. */
+START_TEST(a_text_cut_into_segments_is_the_one_that_is_not) {
+    setting s = {.cfg = {.variant = variant(_i), .eps = 0.1, .chunk = 4}};
+    text    one, eight;
+    snprintf(s.name, sizeof s.name, "%s", s.cfg.variant->name);
+    make(&one, &s.cfg, 45, (want){.grad = 1, .b = 1, .h = 2, .d = 33, .e = 33});
+    make(&eight, &s.cfg, 45, (want){.grad = 1, .b = 8, .h = 2, .d = 33, .e = 33});
+    run(&one);
+    run(&eight);
+    agree(&s, "1 and 8 texts", &one, &eight, one.len_k, one.len_v);
+    la_tape_destroy(one.t);
+    la_tape_destroy(eight.t);
+}
+END_TEST
+
+START_TEST(many_heads_give_the_same_in_chunks_of_any_size) {
+    setting s = {.cfg = {.variant = variant(_i), .eps = 0.1}};
+    text    own, small;
+    snprintf(s.name, sizeof s.name, "%s", s.cfg.variant->name);
+    make(&own, &s.cfg, 300, (want){.grad = 1, .b = 4, .h = 4});
+    s.cfg.chunk = 64;
+    make(&small, &s.cfg, 300, (want){.grad = 1, .b = 4, .h = 4});
+    run(&own);
+    run(&small);
+    agree(&s, "chunks", &own, &small, own.len_k, own.len_v);
+    la_tape_destroy(own.t);
+    la_tape_destroy(small.t);
+}
+END_TEST
+
+/* Eight heads in two blocks of four, each against a text that has it alone. */
+START_TEST(heads_side_by_side_give_what_each_gives_alone) {
+    enum { T = 230, HEADS = 8, W = 8 };
+    setting s = {.cfg = {.variant = variant(_i), .eps = 0.1, .chunk = 4}};
+    text    all;
+    snprintf(s.name, sizeof s.name, "%s", s.cfg.variant->name);
+    make(&all, &s.cfg, T, (want){.grad = 1, .b = 1, .h = HEADS, .d = W, .e = W});
+    run(&all);
+    for (int64_t h = 0; h < HEADS; h += 3) { /* of both blocks */
+        text alone;
+        make(&alone, &s.cfg, T, (want){.grad = 1, .b = 1, .h = 1, .d = W, .e = W});
+        const la_node *from[] = {all.q, all.k, all.v, named(all.t, "cotangent")};
+        la_node       *to[] = {alone.q, alone.k, alone.v, named(alone.t, "cotangent")};
+        for (int i = 0; i < 4; i++)
+            for (int64_t t = 0; t < T; t++)
+                memcpy(to[i]->x + t * W, from[i]->x + (t * HEADS + h) * W, W * sizeof(la_real));
+        run(&alone);
+        const la_real *a[] = {all.o->x, all.q->g, all.k->g, all.v->g};
+        const la_real *b[] = {alone.o->x, alone.q->g, alone.k->g, alone.v->g};
+        for (int i = 0; i < 4; i++) {
+            la_real mine[T * W];
+            for (int64_t t = 0; t < T; t++)
+                memcpy(mine + t * W, a[i] + (t * HEADS + h) * W, W * sizeof(la_real));
+            close_to(&s, i ? "a gradient of a head" : "o of a head", T * W, mine, b[i], CUT);
+        }
+        la_tape_destroy(alone.t);
+    }
+    la_tape_destroy(all.t);
+}
+END_TEST
+
 int main(void) {
     int variants = 0;
     while (variant(variants)) variants++;
@@ -911,5 +996,9 @@ int main(void) {
     tcase_add_loop_test(c, columns_of_one_product_equal_dense_inputs, 0, n);
     tcase_add_loop_test(c, a_text_of_5000_tokens_ends_as_the_definition_says, 0, variants);
     tcase_add_loop_test(c, memory_grows_linearly_with_the_text, 0, variants);
+    c = add_case(s, "blocks");
+    tcase_add_loop_test(c, a_text_cut_into_segments_is_the_one_that_is_not, 0, variants);
+    tcase_add_loop_test(c, many_heads_give_the_same_in_chunks_of_any_size, 0, variants);
+    tcase_add_loop_test(c, heads_side_by_side_give_what_each_gives_alone, 0, variants);
     return run_suite(s);
 }

@@ -95,10 +95,10 @@ END_TEST
 
 /* --- _i is the item: a subject and one of its cases --- */
 
-/* A split text has three outputs: of each part, and the state.  The reference of the second part
- * reads the state that the reference of the first has left. */
 /* --- the next two under every instruction set that runs here --- */
 
+/* A split text has three outputs: of each part, and the state.  The reference of the second part
+ * reads the state that the reference of the first has left. */
 START_TEST(forward_equals_the_reference) {
     const item *it = item_of(_i);
     la_trial    r;

@@ -167,6 +167,15 @@ static la_node *labels_too_few(la_tape *t, la_node *x, la_node *ids) {
 static la_node *rope_of_odd_heads(la_tape *t, la_node *x, la_node *ids) {
     return la_rope(t, la_heads(t, x, 0, 2, 3), ids);
 }
+static la_node *linear_of_itself(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    la_node *square = la_reshape(t, x, la_shape2(6, 8));
+    return la_linear(t, square, square, NULL);
+}
+static la_node *linear_of_other_sum(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_linear_add(t, x, la_input(t, "w", la_shape2(4, 8), 1), NULL, x);
+}
 static la_node *empty_input(la_tape *t, la_node *x, la_node *ids) {
     (void)x, (void)ids;
     return la_input(t, "nothing", la_shape2(0, 3), 0);
@@ -190,6 +199,8 @@ static const struct {
     {embed_reals, LA_SHAPE, "embedding: wants integers"},
     {labels_too_few, LA_SHAPE, "cross_entropy: logits are (2,3,8)"},
     {rope_of_odd_heads, LA_SHAPE, "even D"},
+    {linear_of_itself, LA_ARG, "linear: inputs 1 and 2 are both x"},
+    {linear_of_other_sum, LA_ARG, "linear: inputs 1 and 3 are both x"},
     {empty_input, LA_SHAPE, "nothing cannot have the shape (0,3)"},
 };
 
@@ -200,6 +211,14 @@ START_TEST(each_mistake_has_its_sentence) {
             *ids = la_integers(t, "ids", la_shape1(1), past);
     ck_assert_ptr_null(mistakes[_i].make(t, x, ids));
     FAILS(la_tape_seal(t, NULL), mistakes[_i].status, mistakes[_i].says);
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(a_loss_that_is_a_part_of_a_tensor_is_refused) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape3(1, 1, 4)), *y = la_add(t, x, x);
+    FAILS(la_tape_seal(t, la_heads(t, y, 1, 1, 1)), LA_SHAPE, "must not be a part of a larger");
     la_tape_destroy(t);
 }
 END_TEST
@@ -1070,6 +1089,7 @@ int main(void) {
     TCase *c = add_case(s, "recording errors");
     tcase_add_test(c, a_wrong_shape_is_a_sentence_at_seal);
     tcase_add_loop_test(c, each_mistake_has_its_sentence, 0, sizeof mistakes / sizeof *mistakes);
+    tcase_add_test(c, a_loss_that_is_a_part_of_a_tensor_is_refused);
     tcase_add_test(c, a_failure_of_a_layer_is_reported_at_seal);
     c = add_case(s, "order of calls");
     tcase_add_test(c, calls_out_of_order_are_refused);

@@ -3,7 +3,8 @@
  * On the tape are the variant and one more node, the mark, which is the loss.  It takes the time
  * where the variant's own work ends and begins: its forward is the first thing after the variant's,
  * and its backward hands down a random gradient and then looks at the clock.  So nothing has to be
- * subtracted, and the variant's backward sees a gradient as it does in a model. */
+ * subtracted, and the variant's backward sees a gradient as it does in a model.  q, k and v are
+ * inputs, whose gradients add up: in a model, where they are set, backward reads a little less. */
 #include <math.h>
 
 #include "autograd/kernel.h"

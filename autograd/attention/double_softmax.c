@@ -323,7 +323,7 @@ static void backward(const la_node *n, const la_run *run) {
         load_keys(s, &p.a, &w, t, C, -s.C);
         load_queries(s, &p.a, &w, t, C, -s.C);
         for (int64_t i = 0; i < C; i++) {
-            la_prefetch(s.group * s.E, p.a.g + (t + i - s.C) * p.a.ldo);
+            la_prefetch(s.group * s.E, p.a.g, (t + i - s.C) * p.a.ldo);
             if (!p.only_sums && p.a.dk && run->first & LA_SETS_IN(1))
                 memset(p.a.dk + (t + i) * p.a.ldk, 0, (size_t)s.W * sizeof(la_real));
         }

@@ -155,8 +155,8 @@ static void cut(dims s, const heads *a, work *w, int64_t h, int64_t t, int64_t C
  * pattern. */
 static void load_keys(dims s, const heads *a, work *w, int64_t t, int64_t C, int64_t next) {
     for (int64_t i = 0; i < C; i++) {
-        la_prefetch(s.W, a->k + (t + i + next) * a->ldk);
-        la_prefetch(s.group * s.E, a->v + (t + i + next) * a->ldv);
+        la_prefetch(s.W, a->k, (t + i + next) * a->ldk);
+        la_prefetch(s.group * s.E, a->v, (t + i + next) * a->ldv);
     }
     la_real most =
         la_vec_table()->exp_scan(C, s.W, a->k + t * a->ldk, a->ldk, w->c, w->Z0, w->B, w->Z, s.W);
@@ -170,8 +170,8 @@ static void load_keys(dims s, const heads *a, work *w, int64_t t, int64_t C, int
 
 static void load_queries(dims s, const heads *a, work *w, int64_t t, int64_t C, int64_t next) {
     for (int64_t i = 0; i < C; i++) {
-        la_prefetch(s.W, a->q + (t + i + next) * a->ldq);
-        la_prefetch(s.group * s.E, a->o + (t + i + next) * a->ldo);
+        la_prefetch(s.W, a->q, (t + i + next) * a->ldq);
+        if (next > 0) la_prefetch(s.group * s.E, a->o, (t + i + next) * a->ldo); /* forward */
         la_vec_table()->softmax_over(s.group, s.D, a->q + (t + i) * a->ldq, w->Z + i * s.W,
                                      w->A + i * s.W);
     }
@@ -284,7 +284,7 @@ static void store_dq(dims s, const heads *a, work *w, int64_t t, int64_t C, la_r
                      unsigned first) {
     for (int64_t i = 0; i < C; i++) {
         la_real *dq = a->dq ? a->dq + (t + i) * a->ldq : w->spare;
-        if (a->dq) la_prefetch(s.W, dq - s.C * a->ldq);
+        if (a->dq) la_prefetch(s.W, dq, -s.C * a->ldq);
         if (!a->dq || first & LA_SETS_IN(0)) memset(dq, 0, (size_t)s.W * sizeof *dq);
         la_vec_table()->softmax_over_backward(s.group, s.D, w->A + i * s.W, w->Z + i * s.W,
                                               w->dA + i * s.W, dZ + i * ld, dq);

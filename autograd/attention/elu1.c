@@ -4,8 +4,9 @@
  *   phi(x) = x + 1 for x > 0, exp(x) otherwise       phi'(x) = 1, or exp(x) = phi(x)
  *
  * Written as exp(min(x,0)) + max(x,0), x - max(x,0) being min(x,0).  Not as expm1(x) + 1: in float
- * that is 2.6e-2 wrong at x = -15 and 0 below -17.3.  At x = 0 both branches agree, in value and in
- * derivative. The rest is causal_linear. */
+ * that is 2.6e-2 wrong at x = -15 and 0 below -17.3; this is 0 in float below -87.7, where exp has
+ * no normal number.  At x = 0 both branches agree, in value and in derivative. The rest is
+ * causal_linear. */
 #include "autograd/attention/kernel_map.h"
 #include "autograd/kernel.h"
 

@@ -152,22 +152,20 @@ typedef struct head {
     int64_t        ldq, ldk, ldv, lddk, lddv, ldo;
 } head;
 
-static la_real *plus(la_real *x, int64_t at) { return x ? x + at : NULL; }
-
 static head find(const la_node *n, dims s, int64_t number) {
     const la_node *q = n->in[0], *k = n->in[1], *v = n->in[2];
     int64_t        b = number / s.H, h = number % s.H, at = la_token(n, b, 0, h);
     head           a = {.number = number, .ldq = q->ld, .ldo = n->ld};
     a.ldk = a.lddk = k->ld, a.ldv = a.lddv = v->ld;
-    a.o = n->x + at, a.g = plus(n->g, at), a.lse = plus(n->saved, number * s.T);
-    a.q = q->x + la_token(q, b, 0, h), a.dq = plus(q->g, la_token(q, b, 0, h));
-    a.k = k->x + la_token(k, b, 0, h), a.dk = plus(k->g, la_token(k, b, 0, h));
-    a.v = v->x + la_token(v, b, 0, h), a.dv = plus(v->g, la_token(v, b, 0, h));
+    a.o = n->x + at, a.g = la_plus(n->g, at), a.lse = la_plus(n->saved, number * s.T);
+    a.q = q->x + la_token(q, b, 0, h), a.dq = la_plus(q->g, la_token(q, b, 0, h));
+    a.k = k->x + la_token(k, b, 0, h), a.dk = la_plus(k->g, la_token(k, b, 0, h));
+    a.v = v->x + la_token(v, b, 0, h), a.dv = la_plus(v->g, la_token(v, b, 0, h));
     if (n->n_out == 2) {
         int64_t cache = number * s.capacity * (s.D + s.E);
         a.k = n->out[1]->x + cache, a.v = a.k + s.capacity * s.D;
         a.ldk = s.D, a.ldv = s.E;
-        a.dcache = plus(n->in[3]->g, cache);
+        a.dcache = la_plus(n->in[3]->g, cache);
     }
     return a;
 }
@@ -206,7 +204,7 @@ static void scale_rows(int64_t rows, int64_t n, la_real k, const la_real *x, int
 }
 
 static void prefetch_rows(int64_t rows, int64_t n, const la_real *x, int64_t ldx) {
-    for (int64_t i = 0; i < rows; i++) la_prefetch(n, x + i * ldx);
+    for (int64_t i = 0; i < rows; i++) la_prefetch(n, x, i * ldx);
 }
 
 /* o and lse of the queries of tile c. */
@@ -283,7 +281,7 @@ static void put_keys(dims s, const head *a, const back *w, la_range j, unsigned 
 static void put_state(const la_node *n, dims s, const head *a) {
     const int64_t  len = s.capacity * (s.D + s.E), end = s.past + s.T;
     const la_real *g = n->out[1]->g + a->number * len, *gv = g + s.capacity * s.D;
-    la_real       *dv = plus(a->dcache, s.capacity * s.D);
+    la_real       *dv = la_plus(a->dcache, s.capacity * s.D);
     if (a->dk) put_rows(s.T, s.D, 0, g + s.past * s.D, a->dk, a->lddk);
     if (a->dv) put_rows(s.T, s.E, 0, gv + s.past * s.E, a->dv, a->lddv);
     if (!a->dcache) return;

@@ -185,9 +185,6 @@ static void backward(const la_node *n, const la_run *run) {
     }
 }
 
-/* With eps = 0 and no feature that is not 0, D is 0: the output is 0, as it is with any eps. */
-static la_real inverse(la_real D) { return D != 0 ? 1 / D : 0; }
-
 /* The recurrence, token by token, as in the first formula. */
 static void reference(const la_node *n) {
     dims s = get(n);
@@ -208,7 +205,7 @@ static void reference(const la_node *n) {
                 z[i] += k[i];
                 D += q[i] * z[i];
             }
-            for (int64_t j = 0; j < s.E; j++) o[j] *= inverse(D);
+            for (int64_t j = 0; j < s.E; j++) o[j] = D != 0 ? o[j] / D : 0; /* no feature, eps 0 */
         }
         if (a.state_out) copy_or_zero(s.L, S, a.state_out + number * s.L);
     }

@@ -116,8 +116,8 @@ static inline void map_rows_backward(const la_node *n, dims s, int64_t rows, con
 static inline void load_keys(const la_node *n, dims s, const heads *a, work *w, int64_t t,
                              int64_t C, int64_t next) {
     for (int64_t i = 0; i < C; i++) {
-        la_prefetch(s.group * s.D, a->k + (t + i + next) * a->ldk);
-        la_prefetch(s.group * s.E, a->v + (t + i + next) * a->ldv);
+        la_prefetch(s.group * s.D, a->k, (t + i + next) * a->ldk);
+        la_prefetch(s.group * s.E, a->v, (t + i + next) * a->ldv);
         map_rows(n, s, s.group, a->k + (t + i) * a->ldk, w->B + i * s.group * s.m);
     }
 }
@@ -125,8 +125,8 @@ static inline void load_keys(const la_node *n, dims s, const heads *a, work *w, 
 static inline void load_queries(const la_node *n, dims s, const heads *a, work *w, int64_t t,
                                 int64_t C, int64_t next) {
     for (int64_t i = 0; i < C; i++) {
-        la_prefetch(s.group * s.D, a->q + (t + i + next) * a->ldq);
-        la_prefetch(s.group * s.E, a->o + (t + i + next) * a->ldo);
+        la_prefetch(s.group * s.D, a->q, (t + i + next) * a->ldq);
+        la_prefetch(s.group * s.E, a->o, (t + i + next) * a->ldo);
         map_rows(n, s, s.group, a->q + (t + i) * a->ldq, w->A + i * s.group * s.m);
     }
 }
@@ -173,7 +173,7 @@ static inline void chunk_forward(dims s, const heads *a, work *w, int64_t h, int
 static inline void load_gradient(dims s, const heads *a, work *w, int64_t t, int64_t C) {
     for (int64_t i = 0; i < C; i++) {
         int64_t at = (t + i) * a->ldo;
-        la_prefetch(s.group * s.E, a->g + at - s.C * a->ldo);
+        la_prefetch(s.group * s.E, a->g, at - s.C * a->ldo);
         la_vec_table()->normalise_backward(s.group, s.E, a->g + at, a->o + at, a->D + (t + i) * s.H,
                                            w->U + i * s.group * s.E, w->w + i * s.group);
     }
@@ -215,7 +215,7 @@ static inline void chunk_backward(dims s, const heads *a, work *w, int64_t h, in
 static inline void store_gradient(const la_node *n, dims s, int64_t C, const la_real *x, int64_t ld,
                                   const la_real *y, const la_real *dy, la_real *dx, int first) {
     for (int64_t i = 0; i < C; i++, x += ld, dx += ld, y += s.group * s.m, dy += s.group * s.m) {
-        la_prefetch(s.group * s.D, dx - s.C * ld);
+        la_prefetch(s.group * s.D, dx, -s.C * ld);
         if (first) memset(dx, 0, (size_t)(s.group * s.D) * sizeof *dx);
         map_rows_backward(n, s, s.group, x, y, dy, dx);
     }

@@ -103,6 +103,7 @@ const la_op la_op_layernorm = {
     .attr_size = sizeof(attr),
     .reads = LA_READS_IN(0) | LA_READS_IN(1),
     .sets = LA_SETS_IN(0),
+    .distinct = 1,
     .cases = cases,
     .infer = infer,
     .forward = forward,

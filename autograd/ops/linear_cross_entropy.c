@@ -210,6 +210,7 @@ const la_op la_op_linear_cross_entropy = {
     .file = "autograd/ops/linear_cross_entropy.c",
     .reads = LA_READS_IN(0) | LA_READS_IN(1),
     .sets = LA_SETS_IN(0),
+    .distinct = 1,
     .cases = cases,
     .infer = infer,
     .check = check,

@@ -126,6 +126,7 @@ bad 2 'one measurement at a time, and there are 2: gemm, train' gemm train
 bad 2 'bench attention does not read --n-layer' attention --n-layer=2
 bad 2 'bench gemm does not read --attn' gemm --attn=elu1
 bad 2 'bench decode does not read --batch-size' decode --batch-size=2
+bad 2 'bench decode does not read --dropout' decode --dropout=0.1
 bad 2 'bench train does not read --positions' train --positions=5
 bad 2 'unknown attention variant "elu2": did you mean elu1' attention --attn=elu2
 bad 2 'attn none adds no attention' attention --attn=none

@@ -31,6 +31,7 @@ static const char *mode_name(int i) { return i < MODES ? modes[i].name : NULL; }
 
 static bool reads(const mode *m, int option) {
     if (option == LA_OPT_repeats || option == LA_OPT_json) return true; /* every mode */
+    if (option == LA_OPT_dropout && m->run == la_bench_decode) return false;
     for (int i = 0; i < 4 && m->groups[i]; i++)
         if (!strcmp(m->groups[i], la_options[option].group)) return true;
     for (int i = 0; i < m->n_own; i++)
