@@ -30,6 +30,14 @@ static inline la_range la_cut(int64_t n, int64_t size, int64_t i) {
 /* Whether backward writes the gradient of input i with =. */
 static inline int la_sets(const la_run *r, int i) { return (int)(r->first >> i & 1); }
 
+/* Two kinds of blocks in one phase, mixed evenly so that each thread meets its part of both:
+ * whether `block` is of the first kind, of which there are n, and its number among its kind. */
+static inline int la_first_kind(int64_t block, int64_t n, int64_t others, int64_t *number) {
+    int64_t before = block * n / (n + others), after = (block + 1) * n / (n + others);
+    *number = after > before ? before : block - before;
+    return after > before;
+}
+
 /* One matrix of a thread's scratch: where its pointer goes, and its reals. */
 typedef struct la_part {
     la_real **where;

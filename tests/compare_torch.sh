@@ -10,6 +10,7 @@
 #
 # The two programs run in turn, N rounds (5); figures are medians over the rounds, and ratios are of
 # medians.  Needs a quiet machine, and for 1 to 4 a Python with torch (PYTHON names it; python3).
+# PAUSE: seconds of rest before each (0), for a machine that is fast for a while only.
 # BIN: where the programs are (build/release/bin).  VARIANTS: the linear ones.  OMP_NUM_THREADS: 2.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -63,8 +64,8 @@ note() {
   line=$(tail -n 1)
   for key in "$@"; do value "$key" <<<"$line" >>"$work/$name.$key"; done
 }
-bench() { "$bin/bench" "$@" --json --quiet; }
-torch() { "$python" "$root/tests/golden/$1" "${@:2}"; }
+bench() { sleep "${PAUSE:-0}" && "$bin/bench" "$@" --json --quiet; }
+torch() { sleep "${PAUSE:-0}" && "$python" "$root/tests/golden/$1" "${@:2}"; }
 median() { # NAME KEY
   sort -g "$work/$1.$2" | awk '{ x[NR] = $1 } END { print NR % 2 ? x[(NR + 1) / 2] : (x[NR / 2] + x[NR / 2 + 1]) / 2 }'
 }

@@ -66,11 +66,13 @@ static void columns_backward(const la_node *n, la_range cols) { /* step 1 */
 }
 
 static void backward(const la_node *n, const la_run *run) {
-    int64_t row_blocks = la_ceil_div(la_rows(n->shape), ROWS);
-    if (run->block >= row_blocks)
-        columns_backward(n, la_cut(la_last(n->shape), STRIP, run->block - row_blocks));
+    int64_t rows = la_ceil_div(la_rows(n->shape), ROWS),
+            strips = la_ceil_div(la_last(n->shape), STRIP);
+    int64_t block;
+    if (!la_first_kind(run->block, rows, strips, &block))
+        columns_backward(n, la_cut(la_last(n->shape), STRIP, block));
     else if (n->in[0]->g)
-        rows_backward(n, la_cut(la_rows(n->shape), ROWS, run->block), la_sets(run, 0));
+        rows_backward(n, la_cut(la_rows(n->shape), ROWS, block), la_sets(run, 0));
 }
 
 static void reference(const la_node *n) {

@@ -27,7 +27,6 @@ enum {
     FEW_TILES = 6,       /* of dX, and of dW: then lower ones */
     DX_ROWS = 192,
     DW_ROWS = 128,
-    FEW_DOWN = 4,
 };
 
 typedef struct attr {
@@ -68,13 +67,12 @@ static grid cut(int64_t rows, int64_t cols, int64_t tile_rows, int64_t tile_cols
 }
 
 static int64_t  tiles(grid g) { return g.down * g.across; }
-/* Blocks that follow each other share the columns if there are few tiles of rows, so that a thread
- * meets the same rows again; else the rows, of which a cache does not hold all. */
+/* Blocks that follow each other share rows, which are then in the cache. */
 static la_range tile_rows(grid g, int64_t block) {
-    return la_cut(g.rows, g.tile_rows, g.down <= FEW_DOWN ? block % g.down : block / g.across);
+    return la_cut(g.rows, g.tile_rows, block / g.across);
 }
 static la_range tile_cols(grid g, int64_t block) {
-    return la_cut(g.cols, g.tile_cols, g.down <= FEW_DOWN ? block / g.down : block % g.across);
+    return la_cut(g.cols, g.tile_cols, block % g.across);
 }
 
 static grid y_grid(dims s) {
@@ -159,8 +157,8 @@ static void backward(const la_node *n, const la_run *run) {
         return;
     }
     grid    g = dx_grid(s);
-    int64_t block = run->block;
-    if (block < tiles(g)) {
+    int64_t block;
+    if (la_first_kind(run->block, tiles(g), tiles(dw_grid(s)), &block)) {
         la_range r = tile_rows(g, block), c = tile_cols(g, block);
         if (dx)
             la_gemm_nn(la_sets(run, 0) ? LA_SET : LA_ADD, r.to - r.from, c.to - c.from, s.O,
@@ -168,7 +166,6 @@ static void backward(const la_node *n, const la_run *run) {
                        s.I);
         return;
     }
-    block -= tiles(g);
     g = dw_grid(s);
     la_range o = tile_rows(g, block), i = tile_cols(g, block);
     if (dw)

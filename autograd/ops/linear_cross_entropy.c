@@ -143,8 +143,9 @@ static void backward(const la_node *n, const la_run *run) {
     dims     s = get(n);
     int64_t  row_blocks = la_ceil_div(s.N, ROWS);
     la_real *dx = n->in[0]->g, *dw = n->in[1]->g, *dZ = run->scratch;
-    if (run->block < row_blocks) {
-        la_range rows = la_cut(s.N, ROWS, run->block);
+    int64_t  block;
+    if (la_first_kind(run->block, row_blocks, la_ceil_div(s.V, s.strip), &block)) {
+        la_range rows = la_cut(s.N, ROWS, block);
         for (int64_t v = 0; dx && v < s.V; v += WORDS) {
             la_range words = {v, la_min(s.V, v + WORDS)};
             int64_t  width = words.to - words.from;
@@ -154,7 +155,7 @@ static void backward(const la_node *n, const la_run *run) {
         }
         return;
     }
-    la_range words = la_cut(s.V, s.strip, run->block - row_blocks);
+    la_range words = la_cut(s.V, s.strip, block);
     int64_t  width = words.to - words.from;
     for (int64_t i = 0; dw && i < s.N; i += ROWS) {
         la_range rows = {i, la_min(s.N, i + ROWS)};
