@@ -38,6 +38,8 @@ static int exit_code(la_status s) {
  * reads the setting before main, so the program starts once more with it. */
 static void spin_less(char **argv) {
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
+    /* The main thread is bound already then, and the new program would see its processor only. */
+    if (getenv("OMP_PROC_BIND") || getenv("OMP_PLACES") || getenv("GOMP_CPU_AFFINITY")) return;
     if (setenv("GOMP_SPINCOUNT", "2000", 1)) return;
     execv("/proc/self/exe", argv); /* returns where there is no /proc: then all stays as it is */
 }
