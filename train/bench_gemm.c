@@ -29,7 +29,7 @@ typedef struct dims {
 
 /* What the peak is measured with: the middle of what fits into a core's cache.  Then a product that
  * does not; products of the small character model; those of a chunk or a tile. */
-static const dims shapes[] = {{768, 512, 512}, {2048, 2048, 2048}, {768, 384, 128}, {768, 512, 128},
+static const dims shapes[] = {{768, 512, 512}, {1024, 1024, 1024}, {768, 384, 128}, {768, 512, 128},
                               {128, 128, 128}, {64, 64, 64},       {32, 32, 32},    {16, 64, 64}};
 enum { PEAK = 0, FORMS = sizeof forms / sizeof *forms, SHAPES = sizeof shapes / sizeof *shapes };
 

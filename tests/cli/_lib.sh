@@ -51,7 +51,7 @@ run() {
   shift
   last="$*"
   [ -f in ] && input=in
-  timeout 60 "$bin/$1" "${@:2}" >out 2>err <"$input"
+  timeout 180 "$bin/$1" "${@:2}" >out 2>err <"$input"
   code=$?
   checks=$((checks + 1))
   [ "$code" = "$want" ] || fail "$last: exit code $code, not $want: $(tail -n 3 err)"
