@@ -77,4 +77,21 @@ static inline void la_prefetch(int64_t len, const la_real *x, int64_t offset) {
 static inline int64_t la_token(const la_node *n, int64_t b, int64_t t, int64_t h) {
     return (b * n->shape.d[1] + t) * n->ld + h * n->shape.d[3];
 }
+
+/* --- masks: integers (B,T), 1 for a token that is there, 0 for one that is not --- */
+
+static inline la_status la_check_mask(const char *op, const la_node *mask) {
+    for (int64_t i = 0; i < la_len(mask->shape); i++)
+        if (mask->ids[i] != 0 && mask->ids[i] != 1)
+            return la_fail(LA_ARG, "%s: the mask has 0 and 1, and %d at %lld", op, mask->ids[i],
+                           (long long)i);
+    return LA_OK;
+}
+
+/* How many of n tokens are valid. */
+static inline int64_t la_count(int64_t n, const int32_t *valid) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) count += valid[i];
+    return count;
+}
 #endif

@@ -38,6 +38,8 @@ typedef struct la_case { /* one example: tests, gradcheck, bench, documentation 
     struct {
         int32_t lo, hi; /* hi > lo: this input is integers in [lo,hi)                          */
     } ids[LA_MAX_IN];
+    int64_t wider; /* each real input (B,T,H,D) is a view of heads, whose rows have as many
+                      columns more; only for a plain op marked `strided`                       */
 } la_case;
 
 /* Which tensors backward reads: they stay in memory until then. */

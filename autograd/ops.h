@@ -25,5 +25,10 @@ la_node *la_cross_entropy(la_tape *t, la_node *logits, la_node *labels);
 /* logits (...,V), labels (...): mean of -log softmax over labels >= 0    */
 /* The same of x w', x (...,C), w (V,C), without the logits in memory */
 la_node *la_linear_cross_entropy(la_tape *t, la_node *x, la_node *w, la_node *labels);
+la_node *la_concat(la_tape *t, int n, la_node *const x[]); /* (B,T,H_i,D_i): (B,T,sum H_i D_i) */
+/* x (B,T,H,D), mask integers (B,T): valid tokens, 1, to the front of their row, the rest 0; and
+ * back to their places, masked ones 0 */
+la_node *la_pack(la_tape *t, la_node *x, la_node *mask);
+la_node *la_unpack(la_tape *t, la_node *x, la_node *mask);
 la_node *la_inner(la_tape *t, la_node *a, la_node *b); /* sum_i a_i b_i, equal shapes    */
 #endif

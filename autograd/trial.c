@@ -71,11 +71,19 @@ static la_node *integers(la_trial *r, const la_case *c, int i, uint64_t seed) {
 
 static la_node *real_input(la_trial *r, la_shape s, const la_trial_cfg *cfg) {
     static const char *const names[LA_TRIAL_NODES] = {"input 0", "input 1", "input 2", "input 3",
-                                                      "input 4", "input 5", "input 6", "input 7"};
+                                                      "input 4", "input 5", "input 6", "input 7",
+                                                      "input 8", "input 9"};
     int                      i = r->n_in++;
     la_node                 *n = la_input(r->tape, names[i], s, !(cfg->without_grad >> i & 1));
     r->in[i] = n;
     return cfg->behind ? la_dropout(r->tape, n, 0) : n;
+}
+
+/* An input of a plain op: a tensor of its own, or some columns of a wider one. */
+static la_node *plain_input(la_trial *r, const la_case *c, la_shape s, const la_trial_cfg *cfg) {
+    if (!c->wider || s.n != 4) return real_input(r, s, cfg);
+    la_node *x = real_input(r, la_shape3(s.d[0], s.d[1], s.d[2] * s.d[3] + c->wider), cfg);
+    return la_heads(r->tape, x, c->wider / 2, s.d[2], s.d[3]);
 }
 
 /* q, k, v (B,T,H,...) of these shapes: an input each, or columns of one. */
@@ -104,7 +112,7 @@ static void record_plain(la_trial *r, const la_subject *s, const la_case *c,
     if (s->variant) heads(r, c->in, cfg, in), n = 3;
     for (; n < LA_MAX_IN && c->in[n].n; n++)
         in[n] = c->ids[n].hi > c->ids[n].lo ? integers(r, c, n, cfg->seed)
-                                            : real_input(r, c->in[n], cfg);
+                                            : plain_input(r, c, c->in[n], cfg);
     const void *attr = c->attr;
     if (s->variant) {
         r->cfg = *(const la_attn_cfg *)c->attr;

@@ -20,7 +20,7 @@ int        la_subject_count(void);
 la_subject la_subject_at(int i); /* 0 <= i < la_subject_count()               */
 la_status  la_subject_find(const char *name, la_subject *out);
 
-enum { LA_TRIAL_NODES = 8 };
+enum { LA_TRIAL_NODES = 10 };
 
 typedef struct la_trial_cfg {
     int      inference; /* no loss, no gradients                                     */

@@ -176,6 +176,24 @@ static la_node *linear_of_other_sum(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
     return la_linear_add(t, x, la_input(t, "w", la_shape2(4, 8), 1), NULL, x);
 }
+static la_node *concat_of_other_rows(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    la_node *a = la_heads(t, x, 0, 2, 2), *b = la_input(t, "b", la_shape4(2, 4, 1, 1), 0);
+    return la_concat(t, 2, (la_node *[]){a, b});
+}
+static la_node *concat_of_nothing(la_tape *t, la_node *x, la_node *ids) {
+    (void)x, (void)ids;
+    return la_concat(t, 0, NULL);
+}
+static la_node *concat_of_ten(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    la_node *in[10];
+    for (int i = 0; i < 10; i++) in[i] = la_heads(t, x, 0, 2, 2);
+    return la_concat(t, 10, in);
+}
+static la_node *pack_by_one_number(la_tape *t, la_node *x, la_node *ids) {
+    return la_unpack(t, la_heads(t, x, 0, 2, 2), ids);
+}
 static la_node *empty_input(la_tape *t, la_node *x, la_node *ids) {
     (void)x, (void)ids;
     return la_input(t, "nothing", la_shape2(0, 3), 0);
@@ -201,6 +219,12 @@ static const struct {
     {rope_of_odd_heads, LA_SHAPE, "even D"},
     {linear_of_itself, LA_ARG, "linear: inputs 1 and 2 are both x"},
     {linear_of_other_sum, LA_ARG, "linear: inputs 1 and 3 are both x"},
+    {concat_of_other_rows, LA_SHAPE,
+     "concat: wants (B,T,H,D) of one B and T; x is (2,3,2,2) and b"},
+    {concat_of_nothing, LA_ARG, "concat: wants tensors"},
+    {concat_of_ten, LA_ARG, "concat: 10 inputs are too many"},
+    {pack_by_one_number, LA_SHAPE,
+     "unpack: wants (B,T,H,D) and integers (B,T); they are (2,3,2,2)"},
     {empty_input, LA_SHAPE, "nothing cannot have the shape (0,3)"},
 };
 
@@ -299,6 +323,20 @@ START_TEST(integers_out_of_range_are_refused_at_each_forward) {
     FAILS(la_tape_backward(t, 1), LA_STATE, "backward needs a forward");
     label = -1; /* ignored */
     step(t);
+    la_tape_destroy(t);
+}
+END_TEST
+
+START_TEST(a_mask_is_0_and_1) {
+    int32_t  mask[] = {1, 0, 1};
+    la_tape *t = training();
+    la_node *x = input(t, la_shape4(1, 3, 1, 2)), *m = la_integers(t, "m", la_shape2(1, 3), mask);
+    seal_sum(t, la_pack(t, x, m));
+    step(t);
+    mask[2] = 2;
+    FAILS(la_tape_forward(t), LA_ARG, "pack: the mask has 0 and 1, and 2 at 2");
+    mask[2] = 1, mask[0] = -1;
+    FAILS(la_tape_forward(t), LA_ARG, "and -1 at 0");
     la_tape_destroy(t);
 }
 END_TEST
@@ -1097,6 +1135,7 @@ int main(void) {
     tcase_add_test(c, a_loss_without_parameters_has_no_backward);
     tcase_add_test(c, more_threads_than_at_seal_are_refused_and_fewer_are_not);
     tcase_add_test(c, integers_out_of_range_are_refused_at_each_forward);
+    tcase_add_test(c, a_mask_is_0_and_1);
     c = add_case(s, "derivatives by hand");
     tcase_add_test(c, simple_autograd_with_D_x_plus_x);
     tcase_add_test(c, simple_autograd_with_D_x_times_x_when_x_is_3);
