@@ -18,9 +18,10 @@ la_node *la_embedding(la_tape *t, la_node *ids,
                       la_node *w); /* ids (...), w (V,C): w[ids], (...,C) */
 la_node *la_layernorm(la_tape *t, la_node *x, la_node *gain, la_node *bias, double eps);
 /* gain, bias (C); bias may be NULL */
-la_node *la_gelu(la_tape *t, la_node *x);                /* x Phi(x), exact               */
-la_node *la_dropout(la_tape *t, la_node *x, double p);   /* 0 with probability p, else x/(1-p) */
-la_node *la_rope(la_tape *t, la_node *x, la_node *past); /* x (B,T,H,D), D even; past (1)  */
+la_node *la_gelu(la_tape *t, la_node *x);              /* x Phi(x), exact               */
+la_node *la_dropout(la_tape *t, la_node *x, double p); /* 0 with probability p, else x/(1-p) */
+/* x (B,T,H,D), D even; past (1) or (B), tokens before the text; mask NULL or integers (B,T) */
+la_node *la_rope(la_tape *t, la_node *x, la_node *past, la_node *mask);
 la_node *la_cross_entropy(la_tape *t, la_node *logits, la_node *labels);
 /* logits (...,V), labels (...): mean of -log softmax over labels >= 0    */
 /* The same of x w', x (...,C), w (V,C), without the logits in memory */

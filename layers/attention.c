@@ -21,7 +21,7 @@ la_node *la_attn_layer_apply(const la_attn_layer *l, la_params *p, la_tape *t, l
     la_node *qkv = la_linear_layer_apply(&l->c_attn, p, t, x, NULL);
     la_node *head[3]; /* q, k, v as (B,T,H,D), without a copy */
     for (int i = 0; i < 3; i++) head[i] = la_heads(t, qkv, i * l->dim, l->heads, l->dim / l->heads);
-    for (int i = 0; i < 2 && l->pos == LA_POS_ROPE; i++) head[i] = la_rope(t, head[i], past);
+    for (int i = 0; i < 2 && l->pos == LA_POS_ROPE; i++) head[i] = la_rope(t, head[i], past, NULL);
     la_node *o = la_attention(t, &l->cfg, head[0], head[1], head[2], carry ? carry->state : NULL,
                               past, carry ? &carry->state_out : NULL);
     o = la_named(t, o, l->cfg.variant->name);

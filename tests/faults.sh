@@ -54,7 +54,7 @@ faults=(
   "embedding: repeated ids overwrite|autograd/ops/embedding.c|row[j] += dy[j];|row[j] = dy[j];"
   "cross_entropy: ignored labels counted|autograd/ops/cross_entropy.c|count += label[i] >= 0;|count += 1;"
   "saved where no backward follows|autograd/lives.c|if (f->runs_backward) f->saved[0] = (la_span){i, f->backward};|f->saved[0] = (la_span){i, i + f->backward};"
-  "rope: backward turns the same way|autograd/ops/rope.c|n->shape.d[3], -1, n->g|n->shape.d[3], 1, n->g"
+  "rope: backward turns the same way|autograd/ops/rope.c|n->saved + run->block * s.D, -1,|n->saved + run->block * s.D, 1,"
   "dropout: the same mask each step|autograd/ops/dropout.c|run->step * quads + |"
   "heads mixed|autograd/kernel.h|* n->ld + h * n->shape.d[3];|* n->ld;"
   "gradients not cleared|autograd/replay.c|memset(n->g + from, 0,|memset(n->g + from, 0, 0 *"

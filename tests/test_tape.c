@@ -165,7 +165,15 @@ static la_node *labels_too_few(la_tape *t, la_node *x, la_node *ids) {
     return la_cross_entropy(t, x, ids);
 }
 static la_node *rope_of_odd_heads(la_tape *t, la_node *x, la_node *ids) {
-    return la_rope(t, la_heads(t, x, 0, 2, 3), ids);
+    return la_rope(t, la_heads(t, x, 0, 2, 3), ids, NULL);
+}
+static la_node *rope_of_two_pasts_more(la_tape *t, la_node *x, la_node *ids) {
+    static const int32_t past[4];
+    (void)ids;
+    return la_rope(t, la_heads(t, x, 0, 2, 4), la_integers(t, "p", la_shape1(4), past), NULL);
+}
+static la_node *rope_with_a_short_mask(la_tape *t, la_node *x, la_node *ids) {
+    return la_rope(t, la_heads(t, x, 0, 2, 4), ids, ids);
 }
 static la_node *linear_of_itself(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
@@ -217,6 +225,8 @@ static const struct {
     {embed_reals, LA_SHAPE, "embedding: wants integers"},
     {labels_too_few, LA_SHAPE, "cross_entropy: logits are (2,3,8)"},
     {rope_of_odd_heads, LA_SHAPE, "even D"},
+    {rope_of_two_pasts_more, LA_SHAPE, "x is (2,3,2,4), and past is (4)"},
+    {rope_with_a_short_mask, LA_SHAPE, "rope: the mask must be integers (B,T)"},
     {linear_of_itself, LA_ARG, "linear: inputs 1 and 2 are both x"},
     {linear_of_other_sum, LA_ARG, "linear: inputs 1 and 3 are both x"},
     {concat_of_other_rows, LA_SHAPE,
@@ -849,7 +859,7 @@ static la_node *random_node(graph *g, la_node *const *from, const la_attn_cfg *a
     case 3:
         return la_reshape(g->t, la_layernorm(g->t, la_reshape(g->t, a, rows), g->w, NULL, 1e-5), s);
     case 4:
-        return la_rope(g->t, a, la_integers(g->t, "past", la_shape1(1), graph_past));
+        return la_rope(g->t, a, la_integers(g->t, "past", la_shape1(1), graph_past), NULL);
     case 5: {
         la_node *in[] = {la_heads(g->t, la_reshape(g->t, a, la_shape3(1, 2, 4)), 2, 1, 2),
                          la_heads(g->t, la_reshape(g->t, a, la_shape3(1, 2, 4)), 0, 1, 2)};
