@@ -11,7 +11,8 @@ typedef struct la_params la_params;
 typedef int              la_param; /* index into the store; LA_NO_PARAM: none */
 enum { LA_NO_PARAM = -1 };
 
-typedef enum la_init { LA_INIT_ZERO, LA_INIT_ONE, LA_INIT_NORMAL } la_init;
+typedef enum la_init { LA_INIT_ZERO, LA_INIT_ONE, LA_INIT_NORMAL, LA_INIT_IDENTITY, LA_INIT_LAST, LA_INIT_ORTHOGONAL, LA_INIT_CONSTANT, LA_INIT_RETENTION } la_init;
+la_param la_params_add_frozen(la_params *p, const char *name, la_shape s, la_init how, double scale);
 
 la_status la_params_create(la_params **p);
 void      la_params_destroy(la_params *p);

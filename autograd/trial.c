@@ -2,6 +2,8 @@
 #include "autograd/trial.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "autograd/kernel.h"
@@ -20,33 +22,65 @@ const la_op *const la_ops[] = {
     NULL,
 };
 
-static int op_count(void) {
-    int n = 0;
-    while (la_ops[n]) n++;
-    return n;
+/* --- subjects: a table that is made when it is first asked for --- */
+enum { MOST = 160, NAME = 48 };
+static la_subject subjects[MOST];
+static char       titles[MOST][NAME];
+static int        n_subjects;
+
+static void add_spec(const char *spec, const char *name) {
+    la_attn_cfg c;
+    for (int both = 0; both < 2 && n_subjects < MOST; both++) {
+        if (la_attn_parse(spec, 0, &c) != LA_OK) return;
+        const la_attn *a = c.variant;
+        c.bidirectional = both;
+        if (!la_attn_op(&c) || (!both && a->not_causal) || (both && c.decay)) continue;
+        snprintf(titles[n_subjects], NAME, "%s%s", name, both ? " both ways" : "");
+        subjects[n_subjects] = (la_subject){.name = titles[n_subjects],
+                                            .formula = a->formula,
+                                            .paper = a->paper,
+                                            .file = a->file,
+                                            .op = la_attn_op(&c),
+                                            .variant = a,
+                                            .cases = la_attn_cases,
+                                            .spec = spec,
+                                            .bidirectional = both};
+        n_subjects++;
+    }
 }
 
-/* Variant number i of those that have an op. */
-static const la_attn *variant_at(int i) {
-    for (int j = 0; la_attns[j]; j++)
-        if (la_attns[j]->op && i-- == 0) return la_attns[j];
-    return NULL;
+static void list_subjects(void) {
+    static char specs[MOST][NAME];
+    for (int i = 0; la_ops[i]; i++)
+        if (la_ops[i]->cases)
+            subjects[n_subjects++] = (la_subject){.name = la_ops[i]->name,
+                                                  .formula = la_ops[i]->formula,
+                                                  .file = la_ops[i]->file,
+                                                  .op = la_ops[i],
+                                                  .cases = la_ops[i]->cases};
+    for (int i = 0; la_attns[i]; i++) {
+        const la_attn *a = la_attns[i];
+        snprintf(specs[i], NAME, "%s%s%s", a->name, a->tiny ? ":" : "", a->tiny ? a->tiny : "");
+        add_spec(specs[i], a->name);
+    }
+    for (int i = 0; la_attn_examples[i]; i++) add_spec(la_attn_examples[i], la_attn_examples[i]);
 }
 
 int la_subject_count(void) {
-    int n = op_count(), i = 0;
-    while (variant_at(i)) i++;
-    return n + i;
+    if (!n_subjects) list_subjects();
+    return n_subjects;
 }
 
-la_subject la_subject_at(int i) {
-    int n = op_count();
-    if (i < n) {
-        const la_op *op = la_ops[i];
-        return (la_subject){op->name, op->formula, NULL, op->file, op, NULL, op->cases};
-    }
-    const la_attn *a = variant_at(i - n);
-    return (la_subject){a->name, a->formula, a->paper, a->file, a->op, a, la_attn_cases};
+la_subject la_subject_at(int i) { return la_subject_count() > i ? subjects[i] : (la_subject){0}; }
+
+la_attn_cfg la_subject_cfg(const la_subject *s, double eps, int64_t chunk) {
+    la_attn_cfg c = {0};
+    if (la_attn_parse(s->spec, eps, &c) != LA_OK) return c;
+    c.variant = s->variant; /* which a test may have changed */
+    c.chunk = chunk;
+    c.bidirectional = s->bidirectional;
+    la_attn_complete(&c, LA_TRIAL_TEXT);
+    return c;
 }
 
 static const char *name_at(int i) { return i < la_subject_count() ? la_subject_at(i).name : NULL; }
@@ -58,6 +92,7 @@ la_status la_subject_find(const char *name, la_subject *out) {
     return LA_OK;
 }
 
+/* --- recording --- */
 static uint64_t stream(int input) { return la_rng_stream(LA_RNG_TEST, (uint32_t)input); }
 
 static la_node *integers(la_trial *r, const la_case *c, int i, uint64_t seed) {
@@ -72,7 +107,7 @@ static la_node *integers(la_trial *r, const la_case *c, int i, uint64_t seed) {
 static la_node *real_input(la_trial *r, la_shape s, const la_trial_cfg *cfg) {
     static const char *const names[LA_TRIAL_NODES] = {"input 0", "input 1", "input 2", "input 3",
                                                       "input 4", "input 5", "input 6", "input 7",
-                                                      "input 8", "input 9"};
+                                                      "input 8", "input 9", "input 10", "input 11"};
     int                      i = r->n_in++;
     la_node                 *n = la_input(r->tape, names[i], s, !(cfg->without_grad >> i & 1));
     r->in[i] = n;
@@ -109,38 +144,66 @@ static void record_plain(la_trial *r, const la_subject *s, const la_case *c,
                          const la_trial_cfg *cfg) {
     la_node *in[LA_MAX_IN];
     int      n = 0;
-    if (s->variant) heads(r, c->in, cfg, in), n = 3;
     for (; n < LA_MAX_IN && c->in[n].n; n++)
         in[n] = c->ids[n].hi > c->ids[n].lo ? integers(r, c, n, cfg->seed)
                                             : plain_input(r, c, c->in[n], cfg);
-    const void *attr = c->attr;
-    if (s->variant) {
-        r->cfg = *(const la_attn_cfg *)c->attr;
-        r->cfg.variant = s->variant;
-        attr = &r->cfg;
-    }
-    la_node *y = la_apply(r->tape, s->op, n, in, attr);
+    la_node *y = la_apply(r->tape, s->op, n, in, c->attr);
     for (int k = 0; y && k < y->n_out; k++) add_output(r, y->out[k]);
 }
 
-/* The text in two parts; the second starts from the state that the first leaves. */
-static void record_split(la_trial *r, const la_subject *s, const la_case *c,
-                         const la_trial_cfg *cfg, la_node **start) {
-    int64_t B = c->in[0].d[0], T = c->in[0].d[1], H = c->in[0].d[2], D = c->in[0].d[3],
-            E = c->in[2].d[3];
-    int64_t  len = la_attn_state_len(s->variant, D, E, T + 1);
-    int32_t *past = la_arena_alloc(&r->arena, 2 * LA_ALIGN);
-    r->cfg = *(const la_attn_cfg *)c->attr;
-    r->cfg.variant = s->variant;
-    la_node *state = *start = la_input(r->tape, "state", la_shape3(B, H, len), 0);
-    for (int part = 0; past && part < 2; part++) {
-        int64_t  n = part ? T - T / 2 : T / 2;
-        la_node *in[3];
-        la_shape q = la_shape4(B, n, H, D);
-        heads(r, (la_shape[]){q, q, la_shape4(B, n, H, E)}, cfg, in);
-        past[16 * part] = part ? (int32_t)(T / 2) : 0;
-        la_node *p = la_integers(r->tape, "past", la_shape1(1), past + 16 * part);
-        add_output(r, la_attention(r->tape, &r->cfg, in[0], in[1], in[2], state, p, &state));
+/* What a variant needs besides q, k, v; the same for all parts of a text. */
+static void record_weights(la_trial *r, int64_t H, int64_t D, const la_trial_cfg *cfg,
+                           la_attn_in *in) {
+    la_attn_weight w[2];
+    int            n = la_attn_weights(&r->cfg, H, D, w);
+    for (int i = 0; i < n; i++)
+        in->weight[i] = w[i].frozen ? (r->frozen[i] = la_input(r->tape, w[i].name, w[i].shape, 0))
+                                    : real_input(r, w[i].shape, cfg);
+    if (r->cfg.decay) in->decay = real_input(r, la_shape1(H), cfg);
+}
+
+/* A part of n tokens from `from` on: every third token is not valid, another in each row. */
+static la_node *record_mask(la_trial *r, int64_t B, int64_t from, int64_t n) {
+    int32_t *ids = la_arena_alloc(&r->arena, (size_t)(B * n) * sizeof *ids);
+    for (int64_t i = 0; ids && i < B * n; i++) ids[i] = (from + i % n + i / n) % 3 != 1;
+    return ids ? la_integers(r->tape, "mask", la_shape2(B, n), ids) : NULL;
+}
+
+/* Valid tokens of each row before token `from`. */
+static la_node *record_past(la_trial *r, int64_t B, int64_t from, int masked) {
+    int32_t *past = la_arena_alloc(&r->arena, (size_t)B * sizeof *past);
+    for (int64_t b = 0; past && b < B; b++) {
+        past[b] = 0;
+        for (int64_t t = 0; t < from; t++) past[b] += !masked || (t + b) % 3 != 1;
+    }
+    return past ? la_integers(r->tape, "past", la_shape1(masked ? B : 1), past) : NULL;
+}
+
+/* A text, or one in two parts: the second starts from the state that the first leaves. */
+static void record_variant(la_trial *r, const la_subject *s, const la_case *c,
+                           const la_trial_cfg *cfg, la_node **start) {
+    const la_attn_cfg *given = c->attr;
+    const int64_t      B = c->in[0].d[0], T = c->in[0].d[1], H = c->in[0].d[2], D = c->in[0].d[3],
+                       E = c->in[2].d[3];
+    const int split = cfg->split && T > 1;
+    la_node  *state = NULL;
+    r->cfg = la_subject_cfg(s, given->eps, given->chunk);
+    record_weights(r, H, D, cfg, &r->text[0]);
+    if (split)
+        state = *start = la_input(r->tape, "state",
+                                  la_shape3(B, H, la_attn_state_len(&r->cfg, D, E, T + 1)), 0);
+    for (int part = 0; part <= split; part++) {
+        int64_t     from = part ? T / 2 : 0, n = !split ? T : part ? T - T / 2 : T / 2;
+        la_attn_in *in = &r->text[part];
+        la_node    *x[3];
+        la_shape    q = la_shape4(B, n, H, D);
+        if (part) *in = r->text[0];
+        heads(r, (la_shape[]){q, q, la_shape4(B, n, H, E)}, cfg, x);
+        in->q = x[0], in->k = x[1], in->v = x[2];
+        in->state = state;
+        in->past = split ? record_past(r, B, from, cfg->masked) : NULL;
+        in->mask = cfg->masked ? record_mask(r, B, from, n) : NULL;
+        add_output(r, la_attention(r->tape, &r->cfg, in, &state));
     }
     add_output(r, state);
 }
@@ -160,8 +223,8 @@ la_status la_trial_create(la_trial *r, const la_subject *s, const la_case *c,
     *r = (la_trial){0};
     la_status status = la_tape_create(&r->tape, &tape);
     if (status == LA_OK) {
-        if (cfg->split && s->variant && c->in[0].d[1] > 1)
-            record_split(r, s, c, cfg, &start);
+        if (s->variant)
+            record_variant(r, s, c, cfg, &start);
         else
             record_plain(r, s, c, cfg);
         if (!cfg->inference) add_loss(r);
@@ -173,13 +236,96 @@ la_status la_trial_create(la_trial *r, const la_subject *s, const la_case *c,
     }
     double lo = c->lo, hi = c->hi;
     if (lo == 0 && hi == 0) lo = -1, hi = 1;
-    for (int i = 0; i < r->n_in; i++) fill(r->in[i], lo, hi, cfg->seed, stream(i));
+    for (int i = 0; i < r->n_in; i++) {
+        int plain = !s->variant || r->in[i]->shape.n == 4 || cfg->columns;
+        fill(r->in[i], plain ? lo : -1, plain ? hi : 1, cfg->seed, stream(i));
+    }
+    for (int i = 0; i < 2; i++)
+        if (r->frozen[i]) fill(r->frozen[i], -1, 1, cfg->seed, stream(50 + i));
     for (int k = 0; k < r->n_out && r->cotangent[k]; k++)
         fill(r->cotangent[k], -1, 1, cfg->seed, stream(100 + k));
     if (start)
-        la_attn_state_start(s->variant, start->shape.d[0] * start->shape.d[1], c->in[0].d[3],
+        la_attn_state_start(&r->cfg, start->shape.d[0] * start->shape.d[1], c->in[0].d[3],
                             c->in[2].d[3], start->shape.d[2], start->x);
     return LA_OK;
+}
+
+/* --- the slow definition --- */
+static int valid(const la_attn_in *in, int64_t b, int64_t t) {
+    return !in->mask || in->mask->ids[b * in->mask->shape.d[1] + t];
+}
+
+static void to_double(int64_t n, const la_real *x, double *y) {
+    for (int64_t i = 0; i < n; i++) y[i] = (double)x[i];
+}
+
+/* Row t of head h: o = sum_j w_j v_j over the valid tokens of all parts. */
+static void weighted_sum(const la_trial *r, int64_t b, int64_t h, int parts, const double *w,
+                         la_real *o) {
+    const la_node *v = r->text[0].v;
+    double         sum[v->shape.d[3]];
+    memset(sum, 0, sizeof sum);
+    for (int part = 0; part < parts; part++) {
+        v = r->text[part].v;
+        for (int64_t t = 0; t < v->shape.d[1]; t++)
+            if (valid(&r->text[part], b, t)) {
+                for (int64_t e = 0; e < v->shape.d[3]; e++)
+                    sum[e] += *w * (double)v->x[la_token(v, b, t, h) + e];
+                w++;
+            }
+    }
+    for (int64_t e = 0; e < v->shape.d[3]; e++) o[e] = R(sum[e]);
+}
+
+static void head_reference(const la_trial *r, int64_t b, int64_t h, int parts,
+                           la_real *const want[]) {
+    la_attn_head   x = {.cfg = &r->cfg, .D = r->text[0].q->shape.d[3], .gamma = 1};
+    double         q[LA_TRIAL_TEXT * x.D], k[LA_TRIAL_TEXT * x.D];
+    const la_node *decay = r->text[0].decay;
+    double        *weight[2] = {0};
+    for (int part = 0; part < parts; part++)
+        for (int64_t t = 0; t < r->text[part].q->shape.d[1]; t++) {
+            const la_attn_in *in = &r->text[part];
+            if (!valid(in, b, t)) continue;
+            to_double(x.D, in->q->x + la_token(in->q, b, t, h), q + x.T * x.D);
+            to_double(x.D, in->k->x + la_token(in->k, b, t, h), k + x.T++ * x.D);
+        }
+    for (int i = 0; i < 2 && r->text[0].weight[i]; i++) {
+        const la_node *w = r->text[0].weight[i];
+        const int      each = w->shape.n == 3; /* a matrix for each head, or one for all */
+        const int64_t  len = la_len(w->shape) / (each ? w->shape.d[0] : 1);
+        weight[i] = malloc((size_t)len * sizeof *weight[i]);
+        if (weight[i]) to_double(len, w->x + (each ? h * len : 0), weight[i]);
+        x.weight[i] = weight[i];
+    }
+    if (decay) x.gamma = 1 / (1 + exp(-(double)decay->x[h]));
+    x.q = q, x.k = k;
+    double *w = calloc((size_t)(x.T * x.T) + 1, sizeof *w), *row = w;
+    if (w) r->cfg.variant->definition(&x, w);
+    for (int part = 0; part < parts && w; part++)
+        for (int64_t t = 0; t < r->text[part].q->shape.d[1]; t++) {
+            la_real *o = want[part] + la_token(r->out[part], b, t, h);
+            if (valid(&r->text[part], b, t))
+                weighted_sum(r, b, h, parts, row, o), row += x.T;
+            else
+                memset(o, 0, (size_t)r->text[part].v->shape.d[3] * sizeof *o);
+        }
+    free(w);
+    free(weight[0]);
+    free(weight[1]);
+}
+
+int la_trial_reference(const la_trial *r, const la_subject *s, la_real *const want[]) {
+    if (!s->variant) {
+        s->op->reference(r->out[0]); /* in place of what forward gave */
+        for (int k = 0; k < r->n_out; k++)
+            memcpy(want[k], r->out[k]->x, (size_t)la_len(r->out[k]->shape) * sizeof **want);
+        return r->n_out;
+    }
+    const int parts = r->text[1].q ? 2 : 1;
+    for (int64_t b = 0; b < r->text[0].q->shape.d[0]; b++)
+        for (int64_t h = 0; h < r->text[0].q->shape.d[2]; h++) head_reference(r, b, h, parts, want);
+    return parts;
 }
 
 void la_trial_destroy(la_trial *r) {
@@ -188,12 +334,15 @@ void la_trial_destroy(la_trial *r) {
     r->tape = NULL;
 }
 
-la_status la_gradcheck(const la_subject *s, const la_case *c, int split, double *worst) {
+la_status la_gradcheck(const la_subject *s, const la_case *c, const la_trial_cfg *cfg,
+                       double *worst) {
     enum { SAMPLE = 64 };
     const double h = 1e-5;
     double       gap = 0, top = 0;
     la_trial     r;
-    LA_TRY(la_trial_create(&r, s, c, &(la_trial_cfg){.split = split, .seed = 7}));
+    la_trial_cfg seeded = *cfg;
+    seeded.seed = 7;
+    LA_TRY(la_trial_create(&r, s, c, &seeded));
     la_status status = la_tape_forward(r.tape);
     if (status == LA_OK) status = la_tape_backward(r.tape, 1);
     for (int i = 0; i < r.n_in && status == LA_OK; i++) {

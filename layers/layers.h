@@ -36,38 +36,92 @@ void     la_mlp_declare(la_mlp_layer *l, la_params *p, const char *name, int64_t
                         double proj_std, int bias);
 la_node *la_mlp_apply(const la_mlp_layer *l, la_params *p, la_tape *t, la_node *x, la_node *r);
 
-/* --- attention.c: heads around any variant --- */
+/* --- pattern.c: which attention each layer has --- */
+enum { LA_MAX_MIX = 4, LA_MAX_PATTERN = 16 };
+
+typedef struct la_attn_part {
+    la_attn_cfg cfg;
+    int64_t     heads; /* 0: all there are */
+} la_attn_part;
+
+typedef struct la_attn_mix { /* one layer: some heads have one variant, others another          */
+    int          n;
+    la_attn_part part[LA_MAX_MIX];
+} la_attn_mix;
+
+typedef struct la_attn_pattern { /* layer i has mix[i % n] */
+    int         n;
+    la_attn_mix mix[LA_MAX_PATTERN];
+} la_attn_pattern;
+
+/* NAME:options, with / between layers, + between the variants of a layer, each then with @HEADS.
+ * LA_NAME and LA_ARG are sentences for whoever typed it. */
+la_status          la_attn_pattern_parse(const char *spec, double eps, la_attn_pattern *out);
+la_attn_pattern    la_attn_everywhere(const la_attn_cfg *c);
+const la_attn_mix *la_attn_of_layer(const la_attn_pattern *p, int64_t layer);
+int                la_attn_mix_is_none(const la_attn_mix *m); /* the layer has no attention       */
+/* Fills what was left open; LA_ARG where it does not fit the sizes of the model. */
+la_status la_attn_pattern_complete(la_attn_pattern *p, int64_t layers, int64_t heads, int64_t dim,
+                                   int64_t longest, int bidirectional);
+
+/* --- attention.c: heads around variants --- */
+typedef struct la_attn_layer_cfg {
+    int64_t heads, dim, short_conv; /* tokens of the convolution; 0: none                     */
+    la_pos  pos;
+    double  std, proj_std;
+    int     bias;
+} la_attn_layer_cfg;
+
+typedef struct la_attn_group { /* the heads of one variant */
+    la_attn_cfg cfg;
+    int64_t     heads, column[3];     /* where q, k, v begin in the product                     */
+    la_param    weight[2], decay, gain;
+} la_attn_group;
+
 typedef struct la_attn_layer {
-    la_linear_layer c_attn, c_proj; /* c_attn makes q, k and v side by side: (3 dim, dim) */
-    la_attn_cfg     cfg;
-    int64_t         heads, dim;
-    la_pos          pos;
+    la_attn_layer_cfg cfg;
+    la_linear_layer   c_attn, c_proj; /* c_attn makes q, k and v side by side: (columns, dim)   */
+    int64_t           columns;        /* 3 dim, less where queries serve as keys                */
+    la_param          conv;           /* (columns, short_conv)                                  */
+    int               n_groups;
+    la_attn_group     group[LA_MAX_MIX];
 } la_attn_layer;
 
-/* A text that goes on: state in, the tokens before it, state out.  NULL where a text begins. */
-typedef struct la_carry {
-    la_node *state, *past, *state_out;
-} la_carry;
+/* Where a text stands, and what it leaves behind. */
+typedef struct la_attn_text {
+    la_node *past;     /* tokens before it, as in la_attn_in; read with rope and with a state   */
+    la_node *mask;     /* NULL, or which tokens are valid                                       */
+    la_real *state;    /* NULL where a text begins; this layer's                                */
+    int64_t  capacity; /* of the state                                                          */
+    la_node *unit;     /* NULL, or (B,T,H T): unit vector t for each head of token t.  Then the
+                          weights of each group, (B,T,H,T), are added to `weights`              */
+    la_node **weights;
+    int       n_weights;
+} la_attn_text;
 
-void la_attn_layer_declare(la_attn_layer *l, la_params *p, const char *name, const la_attn_cfg *cfg,
-                           int64_t heads, int64_t dim, la_pos pos, double std, double proj_std,
-                           int bias);
-/* x (B,T,dim) -> (B,T,dim), r added.  `past` is needed with rope, also where a text begins. */
+void la_attn_layer_declare(la_attn_layer *l, la_params *p, const char *name, const la_attn_mix *mix,
+                           const la_attn_layer_cfg *c);
+/* x (B,T,dim) -> (B,T,dim), r added. */
 la_node *la_attn_layer_apply(const la_attn_layer *l, la_params *p, la_tape *t, la_node *x,
-                             la_node *r, la_node *past, la_carry *carry);
+                             la_node *r, la_attn_text *text);
+int64_t  la_attn_layer_state_len(const la_attn_layer *l, int64_t B, int64_t capacity);
+void     la_attn_layer_state_start(const la_attn_layer *l, int64_t B, int64_t capacity,
+                                   la_real *state);
 
 /* --- lm.c: the language model --- */
 typedef struct la_lm_cfg {
-    int64_t     vocab, dim, layers, heads, block_size;
-    la_attn_cfg attn;
-    la_pos      pos;
-    double      dropout;
-    int         bias;
-    int         recompute; /* keep only what goes from block to block until backward             */
-    size_t      max_bytes; /* of weights and gradients; 0: no limit                            */
+    int64_t         vocab, dim, layers, heads, block_size;
+    la_attn_pattern attn;
+    int64_t         short_conv; /* tokens of a convolution over q, k and v; 0: none             */
+    la_pos          pos;
+    double          dropout;
+    int             bias;
+    int             recompute; /* keep only what goes from block to block until backward         */
+    size_t          max_bytes; /* of weights and gradients; 0: no limit                        */
 } la_lm_cfg;
 
 typedef struct la_block_layer {
+    int           attends; /* else a block is its MLP alone */
     la_norm_layer ln_1, ln_2;
     la_attn_layer attn;
     la_mlp_layer  mlp;
@@ -95,10 +149,17 @@ void   la_lm_state_start(const la_lm *lm, int64_t B, int64_t capacity, la_real *
 typedef struct la_lm_input {
     la_node *tokens;    /* (B,T)                                                              */
     la_node *positions; /* (B,T): past, past + 1, ... in each row; read with learned positions */
-    la_node *past;      /* (1)                                                                */
+    la_node *past;      /* (1), or (B) with a mask                                            */
+    la_node *mask;      /* NULL, or integers (B,T), 0 or 1: tokens with 0 are as if they were not
+                           there; labels are the caller's                                     */
     la_real *state;     /* NULL, or as above for B rows; an inference tape updates it in place */
     int64_t  capacity;  /* of the state                                                       */
+    la_node  *unit;     /* as in la_attn_text: then weights[] gets the nodes of all groups    */
+    la_node **weights;  /* of all layers, la_lm_groups() of them                              */
 } la_lm_input;
+
+/* Groups of heads that attend, over all layers. */
+int la_lm_groups(const la_lm *lm);
 
 la_node *la_lm_logits(const la_lm *lm, la_tape *t, const la_lm_input *in); /* (B,T,V) */
 la_node *la_lm_loss(const la_lm *lm, la_tape *t, const la_lm_input *in, la_node *labels); /* (1) */

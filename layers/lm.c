@@ -14,7 +14,7 @@
 
 static const double STD = 0.02;
 
-static la_status check(const la_lm_cfg *c) {
+static la_status check(la_lm_cfg *c) {
     if (c->vocab < 1 || c->dim < 1 || c->layers < 1 || c->heads < 1 || c->block_size < 1)
         return la_fail(LA_ARG,
                        "vocabulary, n-embd, n-layer, n-head and block-size must be at least 1");
@@ -29,13 +29,18 @@ static la_status check(const la_lm_cfg *c) {
             "rope turns pairs of numbers, and each head has %lld: choose n-embd and n-head so "
             "that their quotient is even",
             (long long)(c->dim / c->heads));
-    return LA_OK;
+    if (c->short_conv == 1 || c->short_conv < 0)
+        return la_fail(LA_ARG, "a short convolution of %lld tokens sees no other: take 2 or more",
+                       (long long)c->short_conv);
+    return la_attn_pattern_complete(&c->attn, c->layers, c->heads, c->dim, c->block_size, 0);
 }
 
 static void declare(la_lm *lm) {
     const la_lm_cfg *c = &lm->cfg;
     la_params       *p = lm->params;
     double           proj_std = STD / sqrt(2.0 * (double)c->layers);
+    la_attn_layer_cfg attn = {.heads = c->heads, .dim = c->dim, .short_conv = c->short_conv, .pos = c->pos,
+                              .std = STD, .proj_std = proj_std, .bias = c->bias};
     la_params_push(p, "transformer");
     lm->wte = la_params_add(p, "wte.weight", la_shape2(c->vocab, c->dim), LA_INIT_NORMAL, STD);
     lm->wpe =
@@ -45,10 +50,10 @@ static void declare(la_lm *lm) {
     for (int64_t i = 0; i < c->layers; i++) {
         la_block_layer *b = lm->blocks + i;
         la_params_push(p, "h.%lld", (long long)i);
-        if (c->attn.variant->op) {
+        b->attends = !la_attn_mix_is_none(la_attn_of_layer(&c->attn, i));
+        if (b->attends) {
             la_norm_declare(&b->ln_1, p, "ln_1", c->dim, c->bias);
-            la_attn_layer_declare(&b->attn, p, "attn", &c->attn, c->heads, c->dim, c->pos, STD,
-                                  proj_std, c->bias);
+            la_attn_layer_declare(&b->attn, p, "attn", la_attn_of_layer(&c->attn, i), &attn);
         }
         la_norm_declare(&b->ln_2, p, "ln_2", c->dim, c->bias);
         la_mlp_declare(&b->mlp, p, "mlp", c->dim, STD, proj_std, c->bias);
@@ -70,12 +75,11 @@ static la_status fits(const la_lm *lm, int with_grad) {
 
 la_status la_lm_create(la_lm **out, const la_lm_cfg *cfg, uint64_t seed, int with_grad) {
     *out = NULL;
-    LA_TRY(check(cfg));
     la_lm *lm = calloc(1, sizeof *lm);
     if (!lm) return la_fail(LA_NOMEM, "no memory for a model");
     lm->cfg = *cfg;
-    la_status s = LA_OK;
-    if (!(lm->blocks = calloc((size_t)cfg->layers, sizeof *lm->blocks)))
+    la_status s = check(&lm->cfg);
+    if (s == LA_OK && !(lm->blocks = calloc((size_t)cfg->layers, sizeof *lm->blocks)))
         s = la_fail(LA_NOMEM, "no memory for %lld layers", (long long)cfg->layers);
     if (s == LA_OK) s = la_params_create(&lm->params);
     if (s == LA_OK) {
@@ -100,24 +104,30 @@ void la_lm_destroy(la_lm *lm) {
     free(lm);
 }
 
-static int64_t head_state(const la_lm *lm, int64_t capacity) {
-    int64_t D = lm->cfg.dim / lm->cfg.heads;
-    return la_attn_state_len(lm->cfg.attn.variant, D, D, capacity);
-}
-
-static size_t layer_state(const la_lm *lm, int64_t B, int64_t capacity) {
-    return (size_t)(B * lm->cfg.heads * head_state(lm, capacity));
+static int64_t layer_state(const la_lm *lm, int64_t layer, int64_t B, int64_t capacity) {
+    const la_block_layer *b = lm->blocks + layer;
+    return b->attends ? la_attn_layer_state_len(&b->attn, B, capacity) : 0;
 }
 
 size_t la_lm_state_len(const la_lm *lm, int64_t B, int64_t capacity) {
-    return (size_t)lm->cfg.layers * layer_state(lm, B, capacity);
+    size_t len = 0;
+    for (int64_t i = 0; i < lm->cfg.layers; i++) len += (size_t)layer_state(lm, i, B, capacity);
+    return len;
 }
 
 void la_lm_state_start(const la_lm *lm, int64_t B, int64_t capacity, la_real *state) {
-    int64_t D = lm->cfg.dim / lm->cfg.heads;
-    if (lm->cfg.attn.variant->op)
-        la_attn_state_start(lm->cfg.attn.variant, lm->cfg.layers * B * lm->cfg.heads, D, D,
-                            head_state(lm, capacity), state);
+    for (int64_t i = 0; i < lm->cfg.layers; i++) {
+        if (!lm->blocks[i].attends) continue;
+        la_attn_layer_state_start(&lm->blocks[i].attn, B, capacity, state);
+        state += layer_state(lm, i, B, capacity);
+    }
+}
+
+int la_lm_groups(const la_lm *lm) {
+    int n = 0;
+    for (int64_t i = 0; i < lm->cfg.layers; i++)
+        if (lm->blocks[i].attends) n += lm->blocks[i].attn.n_groups;
+    return n;
 }
 
 static int drops(const la_lm *lm, const la_tape *t) {
@@ -147,29 +157,27 @@ static la_node *embed(const la_lm *lm, la_tape *t, const la_lm_input *in) {
     return drop(lm, t, x);
 }
 
-static la_node *attend(const la_lm *lm, la_tape *t, int64_t i, la_node *x, const la_lm_input *in) {
+static la_node *attend(const la_lm *lm, la_tape *t, int64_t i, la_node *x, la_attn_text *text) {
     const la_block_layer *b = lm->blocks + i;
-    la_carry              carry = {0};
-    if (in->state && x) {
-        int64_t  B = x->shape.d[0];
-        la_real *at = in->state + (size_t)i * layer_state(lm, B, in->capacity);
-        carry.state = la_leaf(t, "state", la_shape3(B, lm->cfg.heads, head_state(lm, in->capacity)),
-                              at, NULL);
-        carry.past = in->past;
-    }
-    la_node *y = la_norm_apply(&b->ln_1, lm->params, t, x);
-    y = la_attn_layer_apply(&b->attn, lm->params, t, y, within(lm, t, x), in->past,
-                            in->state ? &carry : NULL);
+    la_node              *y = la_norm_apply(&b->ln_1, lm->params, t, x);
+    y = la_attn_layer_apply(&b->attn, lm->params, t, y, within(lm, t, x), text);
+    if (text->state && x) text->state += layer_state(lm, i, x->shape.d[0], text->capacity);
     return after(lm, t, x, y);
 }
 
 /* The rows that the output projection reads. */
 static la_node *hidden(const la_lm *lm, la_tape *t, const la_lm_input *in) {
-    la_node *x = embed(lm, t, in);
+    la_node     *x = embed(lm, t, in);
+    la_attn_text text = {.past = in->past,
+                         .mask = in->mask,
+                         .state = in->state,
+                         .capacity = in->capacity,
+                         .unit = in->unit,
+                         .weights = in->weights};
     for (int64_t i = 0; i < lm->cfg.layers; i++) {
         const la_block_layer *b = lm->blocks + i;
         if (lm->cfg.recompute) la_recompute_begin(t);
-        if (lm->cfg.attn.variant->op) x = attend(lm, t, i, x, in);
+        if (b->attends) x = attend(lm, t, i, x, &text);
         la_node *y = la_norm_apply(&b->ln_2, lm->params, t, x);
         x = after(lm, t, x, la_mlp_apply(&b->mlp, lm->params, t, y, within(lm, t, x)));
         if (lm->cfg.recompute) la_recompute_end(t);

@@ -44,10 +44,11 @@ la_status la_bench_peak(la_bench *b);
 
 /* --- nominal arithmetic of a head, in flops; 0 for none --- */
 typedef struct la_attn_flops {
-    double forward, backward; /* of a causal text of T tokens            */
+    double forward, backward; /* of a text of T tokens                   */
     double token;             /* forward, of the token after T others    */
 } la_attn_flops;
-la_attn_flops     la_attn_flops_of(const la_attn *a, int64_t T, int64_t D);
+la_attn_flops     la_attn_flops_of(const la_attn_cfg *c, int64_t T, int64_t D);
+la_attn_flops     la_lm_attention_flops(const la_lm *lm, int64_t T); /* of all layers and heads  */
 extern const char la_attn_flops_text[]; /* the rule, for the head of a table */
 /* Numbers in the matrix products of a token: all matrices but the table of positions, which is
  * only looked up.  That of tokens counts once, for the logits. */
@@ -58,6 +59,8 @@ typedef struct la_attn_timing {
     la_samples forward, backward;
     size_t     planned, peak; /* bytes: of the tape; growth of what is in memory, 0: unknown */
 } la_attn_timing;
+/* The one variant that --attn names. */
+la_status la_bench_variant(const la_config *c, la_attn_cfg *out);
 la_status la_attn_time(const la_bench *b, const la_attn_cfg *attn, int64_t n, double seconds,
                        la_attn_timing *out);
 

@@ -14,23 +14,33 @@
 
 /* --- nominal arithmetic --- */
 const char la_attn_flops_text[] =
-    "flops of a head, forward + backward: softmax T^2 D (2 + 5), that is 2 and 5 products of 2 T^2 "
-    "D "
-    "over half\nof the square (Dao et al. 2022 count the same products); where the state is "
-    "constant, "
-    "m (E+1) numbers:\nT m E (4 + 10), 2 and 5 products with it; none has no arithmetic";
+    "flops of a head, forward + backward: 2 and 5 products of 2 D for each query and key that meet, which\n"
+    "is T^2 D (2 + 5) for causal softmax (Dao et al. 2022 count the same); linear variants with m features\n"
+    "T m E (4 + 10), 2 and 5 products with the state; none has no arithmetic";
 
-static int64_t state_len(const la_attn *a, int64_t D, int64_t capacity) {
-    return la_attn_state_len(a, D, D, capacity);
+la_attn_flops la_attn_flops_of(const la_attn_cfg *c, int64_t T, int64_t D) {
+    const la_attn *a = c->variant;
+    double         t = (double)T, d = (double)D;
+    if (!la_attn_op(c)) return (la_attn_flops){0};
+    if (a->pairs)
+        return (la_attn_flops){4 * a->pairs(c, T) * d, 10 * a->pairs(c, T) * d,
+                               4 * (a->pairs(c, T + 1) - a->pairs(c, T)) * d};
+    double me = (double)la_attn_features(c, D) * d;
+    return (la_attn_flops){4 * t * me, 10 * t * me, 4 * me};
 }
 
-la_attn_flops la_attn_flops_of(const la_attn *a, int64_t T, int64_t D) {
-    double t = (double)T, d = (double)D;
-    if (!a->op) return (la_attn_flops){0};
-    if (state_len(a, D, 1) != state_len(a, D, 2)) /* a cache: all tokens before count */
-        return (la_attn_flops){2 * t * t * d, 5 * t * t * d, 4 * (t + 1) * d};
-    double me = (double)state_len(a, D, 1) * d / (d + 1);
-    return (la_attn_flops){4 * t * me, 10 * t * me, 4 * me};
+la_attn_flops la_lm_attention_flops(const la_lm *lm, int64_t T) {
+    la_attn_flops sum = {0};
+    for (int64_t i = 0; i < lm->cfg.layers; i++) {
+        const la_attn_layer *l = &lm->blocks[i].attn;
+        for (int j = 0; lm->blocks[i].attends && j < l->n_groups; j++) {
+            la_attn_flops f = la_attn_flops_of(&l->group[j].cfg, T, lm->cfg.dim / lm->cfg.heads);
+            sum.forward += f.forward * (double)l->group[j].heads;
+            sum.backward += f.backward * (double)l->group[j].heads;
+            sum.token += f.token * (double)l->group[j].heads;
+        }
+    }
+    return sum;
 }
 
 /* --- the mark: loss = 0; do += w, a constant --- */
@@ -78,18 +88,28 @@ static la_status record(la_tape *t, const la_bench *b, const la_attn_cfg *attn, 
                         double *seconds) {
     const la_config         *c = b->c;
     static const char *const names[] = {"q", "k", "v", "w"};
-    la_node                 *in[4];
+    la_node                 *in[4], *more[2] = {0};
+    la_attn_weight           w[2];
+    la_attn_cfg              full = *attn;
     la_shape                 s = la_shape4(c->batch, n, c->heads, c->d);
+    la_attn_complete(&full, n);
     if (!la_shape_ok(s))
         return la_fail(LA_ARG,
                        "--batch %lld, %lld tokens, --heads %lld, --d %lld are too many "
                        "numbers: at most 2^46",
                        (long long)c->batch, (long long)n, (long long)c->heads, (long long)c->d);
     for (int i = 0; i < 4; i++) in[i] = la_input(t, names[i], s, i < 3);
-    la_node *o = la_attention(t, attn, in[0], in[1], in[2], NULL, NULL, NULL);
+    int n_more = la_attn_weights(&full, c->heads, c->d, w);
+    for (int i = 0; i < n_more; i++) more[i] = la_input(t, w[i].name, w[i].shape, !w[i].frozen);
+    la_node   *decay = full.decay ? la_input(t, "decay", la_shape1(c->heads), 0) : NULL;
+    la_attn_in all = {.q = in[0], .k = in[1], .v = in[2], .weight = {more[0], more[1]}, .decay = decay};
+    la_node   *o = la_attention(t, &full, &all, NULL);
     LA_TRY(la_tape_seal(t, la_apply(t, &mark_op, 2, (la_node *[]){o, in[3]}, &(mark){seconds})));
     for (int i = 0; i < 4; i++)
         la_bench_fill((size_t)la_len(s), in[i]->x, (uint64_t)c->seed, (uint32_t)i);
+    for (int i = 0; i < n_more; i++)
+        la_bench_fill((size_t)la_len(w[i].shape), more[i]->x, (uint64_t)c->seed, 4 + (uint32_t)i);
+    for (int64_t i = 0; decay && i < c->heads; i++) decay->x[i] = 3; /* gamma .95 */
     return LA_OK;
 }
 
@@ -132,6 +152,18 @@ la_status la_attn_time(const la_bench *b, const la_attn_cfg *attn, int64_t n, do
 }
 
 /* --- the mode --- */
+la_status la_bench_variant(const la_config *c, la_attn_cfg *out) {
+    la_attn_pattern p;
+    LA_TRY(la_attn_pattern_parse(c->attn, c->eps, &p));
+    if (p.n > 1 || p.mix[0].n > 1)
+        return la_fail(LA_ARG, "--attn %s is for a whole model (bench train); here one variant is measured", c->attn);
+    *out = p.mix[0].part[0].cfg;
+    la_attn_complete(out, c->n);
+    if (!la_attn_op(out))
+        return la_fail(LA_ARG, "--attn %s adds no attention: there is nothing to measure", c->attn);
+    return la_attn_check(out, c->heads, c->d);
+}
+
 static void say_head(const la_bench *b) {
     const la_config *c = b->c;
     la_bench_say(b,
@@ -148,7 +180,7 @@ static la_status row(la_bench *b, const la_attn_cfg *attn, const char *name) {
     LA_TRY(la_attn_time(b, attn, c->n, 1, &time));
     LA_TRY(la_bench_peak(b));
     double f = 1e3 * la_samples_median(&time.forward), g = 1e3 * la_samples_median(&time.backward);
-    la_attn_flops flops = la_attn_flops_of(attn->variant, c->n, c->d);
+    la_attn_flops flops = la_attn_flops_of(attn, c->n, c->d);
     double        gflops =
         1e-6 * (flops.forward + flops.backward) * (double)(c->heads * c->batch) / (f + g);
     la_cell cells[] = {
@@ -179,14 +211,13 @@ static la_status row(la_bench *b, const la_attn_cfg *attn, const char *name) {
 la_status la_bench_attention(la_bench *b) {
     const la_config *c = b->c;
     la_attn_cfg      attn;
-    LA_TRY(la_attn_spec_parse(c->attn, c->eps, &attn));
-    if (!attn.variant->op)
-        return la_fail(LA_ARG, "--attn %s adds no attention: there is nothing to measure", c->attn);
+    LA_TRY(la_bench_variant(c, &attn));
     LA_TRY(la_bench_peak(b));
     if (la_config_given(c, LA_OPT_attn)) return row(b, &attn, c->attn);
     for (int i = 0; la_attns[i]; i++) {
-        attn.variant = la_attns[i];
-        if (attn.variant->op) LA_TRY(row(b, &attn, attn.variant->name));
+        attn = la_attn_usual(la_attns[i], c->n);
+        attn.eps = c->eps;
+        if (la_attn_op(&attn) && !la_attns[i]->not_causal) LA_TRY(row(b, &attn, la_attns[i]->name));
     }
     return LA_OK;
 }

@@ -11,8 +11,8 @@ typedef enum part { FORWARD, BOTH, PARTS } part;
 
 /* Seconds of one variant at each length. */
 typedef struct curve {
-    const la_attn *variant;
-    double         seconds[LENGTHS][PARTS];
+    la_attn_cfg attn;
+    double      seconds[LENGTHS][PARTS];
 } curve;
 
 typedef struct lengths {
@@ -29,7 +29,7 @@ static lengths choose(int64_t longest) {
 }
 
 static la_status measure(la_bench *b, la_attn_cfg attn, const lengths *l, curve *out) {
-    out->variant = attn.variant;
+    out->attn = attn;
     for (int i = 0; i < l->count; i++) {
         la_attn_timing time;
         LA_TRY(la_attn_time(b, &attn, l->n[i], 0.3, &time));
@@ -41,11 +41,11 @@ static la_status measure(la_bench *b, la_attn_cfg attn, const lengths *l, curve 
 
 static void put_points(la_bench *b, const lengths *l, const curve *v) {
     for (int i = 0; i < l->count; i++) {
-        la_attn_flops f = la_attn_flops_of(v->variant, l->n[i], b->c->d);
+        la_attn_flops f = la_attn_flops_of(&v->attn, l->n[i], b->c->d);
         double        s = v->seconds[i][BOTH], forward = v->seconds[i][FORWARD];
         double  gflops = 1e-9 * (f.forward + f.backward) * (double)(b->c->heads * b->c->batch) / s;
         la_cell cells[] = {
-            {"attn", NULL, v->variant->name, 0, 1, 0},
+            {"attn", NULL, v->attn.variant->name, 0, 1, 0},
             {"n", NULL, NULL, (double)l->n[i], 1, 0},
             {"d", NULL, NULL, (double)b->c->d, 1, 0},
             {"heads", NULL, NULL, (double)b->c->heads, 1, 0},
@@ -96,7 +96,7 @@ static void put_crossing(la_bench *b, const lengths *l, const curve *v, const cu
     from_text(l, both, both_text);
     if (b->c->json) {
         la_cell cells[] = {
-            {"attn", NULL, v->variant->name, 0, 1, 0},
+            {"attn", NULL, v->attn.variant->name, 0, 1, 0},
             {"longest_n", NULL, NULL, (double)l->n[l->count - 1], 1, 0},
             {"forward_from_n", NULL, NULL, forward, 1, 0},
             {"forward_from", NULL, forward_text, 0, 1, 0},
@@ -107,23 +107,23 @@ static void put_crossing(la_bench *b, const lengths *l, const curve *v, const cu
         return;
     }
     la_cell cells[] = {
-        {"attn", "attn", v->variant->name, 0, 1, 0},
+        {"attn", "attn", v->attn.variant->name, 0, 1, 0},
         {"forward_from", "forward from n", forward_text, 0, 1, 0},
         {"both_from", "forward + backward from n", both_text, 0, 1, 0},
     };
     la_bench_row(b, cells, sizeof cells / sizeof *cells);
 }
 
-static la_status run(la_bench *b, la_attn_cfg attn, const la_attn *softmax, const lengths *l,
+static la_status run(la_bench *b, la_attn_cfg wanted, const la_attn *softmax, const lengths *l,
                      curve *curves) {
-    const la_attn *wanted = attn.variant;
-    bool           all = !la_config_given(b->c, LA_OPT_attn);
-    int            count = 1; /* curves[0] is softmax */
-    LA_TRY(measure(b, (la_attn_cfg){.variant = softmax}, l, &curves[0]));
+    bool all = !la_config_given(b->c, LA_OPT_attn);
+    int  count = 1; /* curves[0] is softmax */
+    LA_TRY(measure(b, la_attn_usual(softmax, 0), l, &curves[0]));
     for (int i = 0; la_attns[i]; i++) {
-        attn.variant = la_attns[i];
-        if (!attn.variant->op || attn.variant == softmax) continue;
-        if (all || attn.variant == wanted) LA_TRY(measure(b, attn, l, &curves[count++]));
+        la_attn_cfg attn = la_attns[i] == wanted.variant && !all ? wanted : la_attn_usual(la_attns[i], 0);
+        attn.eps = all ? b->c->eps : wanted.eps;
+        if (!la_attn_op(&attn) || attn.variant->not_causal || attn.variant == softmax) continue;
+        if (all || attn.variant == wanted.variant) LA_TRY(measure(b, attn, l, &curves[count++]));
     }
     LA_TRY(la_bench_peak(b));
     for (int i = 0; b->c->json && i < count; i++) put_points(b, l, &curves[i]);
@@ -136,9 +136,9 @@ la_status la_bench_crossover(la_bench *b) {
     la_attn_cfg      attn;
     const la_attn   *softmax;
     int64_t          longest = la_config_given(c, LA_OPT_n) ? c->n : USUAL_LONGEST;
-    LA_TRY(la_attn_spec_parse(c->attn, c->eps, &attn));
+    LA_TRY(la_bench_variant(c, &attn));
     LA_TRY(la_attn_find("softmax", &softmax));
-    if (la_config_given(c, LA_OPT_attn) && (!attn.variant->op || attn.variant == softmax))
+    if (la_config_given(c, LA_OPT_attn) && attn.variant == softmax)
         return la_fail(LA_ARG, "--attn %s: what is compared with softmax is another attention",
                        c->attn);
     if (longest <= SHORTEST)

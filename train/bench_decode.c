@@ -126,9 +126,7 @@ static la_status measure(const run *r, int64_t position, timing *out) {
 
 /* 2 for each weight of a matrix product, and attention's, of one token. */
 static double flops_of(const la_lm *lm, int64_t position) {
-    const la_lm_cfg *c = &lm->cfg;
-    la_attn_flops    f = la_attn_flops_of(c->attn.variant, position, c->dim / c->heads);
-    return 2 * la_lm_weights(lm) + f.token * (double)(c->layers * c->heads);
+    return 2 * la_lm_weights(lm) + la_lm_attention_flops(lm, position).token;
 }
 
 static void say_head(run *r) { /* not before it is known that the first position fits in memory */

@@ -76,9 +76,8 @@ double la_lm_weights(const la_lm *lm) {
 static double flops_of(const la_trainer *t) {
     const la_lm_cfg *c = &t->lm->cfg;
     double           rows = (double)(t->cfg.batch * t->cfg.grad_accum);
-    la_attn_flops    f = la_attn_flops_of(c->attn.variant, c->block_size, c->dim / c->heads);
-    return 6 * la_lm_weights(t->lm) * rows * (double)c->block_size +
-           (f.forward + f.backward) * rows * (double)(c->layers * c->heads);
+    la_attn_flops    f = la_lm_attention_flops(t->lm, c->block_size);
+    return 6 * la_lm_weights(t->lm) * rows * (double)c->block_size + (f.forward + f.backward) * rows;
 }
 
 static la_status time_steps(run *r, la_bench *b) {

@@ -130,16 +130,6 @@ void *la_config_own(la_config *c, size_t bytes) {
 }
 
 /* --- values --- */
-const char *la_shown(const char *s, char buf[LA_SHOWN]) {
-    size_t n = strlen(s), most = LA_SHOWN - 4;
-    size_t kept = n < most ? n : most;
-    while (kept < n && kept > 0 && ((unsigned char)s[kept] & 0xc0) == 0x80)
-        kept--; /* a whole character */
-    for (size_t i = 0; i < kept; i++) buf[i] = (unsigned char)s[i] < 32 || s[i] == 127 ? '?' : s[i];
-    memcpy(buf + kept, kept < n ? "..." : "", kept < n ? 4 : 1);
-    return buf;
-}
-
 bool la_config_given(const la_config *c, int option) { return c->origin[option] >= LA_FROM_PRESET; }
 
 static la_status set_number(la_config *c, int option, bool keep, const char *text) {
@@ -187,9 +177,9 @@ static la_status set_text(la_config *c, int option, bool keep, const char *text)
     if (!copy) return la_fail(LA_NOMEM, "no memory for the value of --%s", o->name);
     strcpy(copy, text);
     if (o->type == LA_SPEC) { /* one spelling, so that two specs can be compared */
-        la_attn_cfg ignored;
+        la_attn_pattern ignored;
         for (char *s = copy; *s; s++) *s = *s == '_' ? '-' : *s;
-        LA_TRY(la_attn_spec_parse(copy, 0, &ignored));
+        LA_TRY(la_attn_pattern_parse(copy, 0, &ignored));
     }
     if (keep) *(const char **)((char *)c + o->offset) = copy;
     return LA_OK;

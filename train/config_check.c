@@ -4,49 +4,6 @@
 
 #include "train/config_impl.h"
 
-/* --- attention --- */
-static const char *spec_key(int i) {
-    static const char *const keys[] = {"chunk", "eps", NULL};
-    return keys[i];
-}
-
-static la_status spec_pair(char *pair, la_attn_cfg *out) {
-    enum { CHUNK, EPS };
-    static const double      most[] = {[CHUNK] = 16777216, [EPS] = 1};
-    static const char *const what[] = {
-        [CHUNK] = "a whole number from 0 to 16777216", [EPS] = "a number from 0 to 1"};
-
-    char   shown[LA_SHOWN], *value = strchr(pair, '=');
-    double x;
-    if (value) *value++ = 0;
-    int key = la_name_index(pair, spec_key);
-    if (key < 0) return la_name_unknown("key of --attn", la_shown(pair, shown), spec_key);
-    if (!value || !la_read_number(value, key == CHUNK, &x) || !(x >= 0 && x <= most[key]))
-        return la_fail(LA_ARG, "%s in --attn must be %s, and is \"%s\"", spec_key(key), what[key],
-                       la_shown(value ? value : "", shown));
-    if (key == CHUNK)
-        out->chunk = (int64_t)x;
-    else
-        out->eps = x;
-    return LA_OK;
-}
-
-la_status la_attn_spec_parse(const char *spec, double eps, la_attn_cfg *out) {
-    char *copy = strdup(spec), *pair = copy ? strchr(copy, ':') : NULL, *next;
-    if (!copy) return la_fail(LA_NOMEM, "no memory for --attn");
-    *out = (la_attn_cfg){.eps = eps};
-    if (pair) *pair++ = 0;
-    char      shown[LA_SHOWN];
-    la_status s = la_attn_find(la_shown(copy, shown), &out->variant);
-    for (; pair && s == LA_OK; pair = next) {
-        next = strchr(pair, ',');
-        if (next) *next++ = 0;
-        s = spec_pair(pair, out);
-    }
-    free(copy);
-    return s;
-}
-
 /* --- checks --- */
 la_status la_config_check_request(const la_config *c) {
     bool checkpoint = *c->resume || *c->init_from;
@@ -77,9 +34,6 @@ la_status la_config_check_request(const la_config *c) {
 la_status la_config_check(const la_config *c) {
     LA_TRY(la_config_check_request(c));
     if (c->tool != LA_TOOL_TRAIN && c->tool != LA_TOOL_BENCH) return LA_OK;
-    la_attn_cfg attn;
-    LA_TRY(la_attn_spec_parse(c->attn, c->eps, &attn));
-
     long long dim = c->n_embd, heads = c->n_head, below = dim / heads * heads;
     if (below == 0)
         return la_fail(LA_ARG,
@@ -95,6 +49,11 @@ la_status la_config_check(const la_config *c) {
             LA_ARG,
             "--pos rope needs heads of even size, and --n-embd %lld by --n-head %lld is %lld", dim,
             heads, dim / heads);
+    if (c->short_conv == 1)
+        return la_fail(LA_ARG, "--short-conv 1 sees no other token: take 2 or more, or 0 for none");
+    la_attn_pattern attn;
+    LA_TRY(la_attn_pattern_parse(c->attn, c->eps, &attn));
+    LA_TRY(la_attn_pattern_complete(&attn, c->n_layer, heads, dim, c->block_size, 0));
     if (strcmp(c->schedule, "constant") != 0 && c->min_lr > c->lr) {
         char low[LA_NUMBER_TEXT], high[LA_NUMBER_TEXT];
         return la_fail(LA_ARG, "--min-lr must not be above --lr %s, and is %s%s",

@@ -1,6 +1,7 @@
 /* config_impl.h -- what the files of config share; for nobody else. */
 #ifndef LA_CONFIG_IMPL_H
 #define LA_CONFIG_IMPL_H
+#include "tensor/words.h"
 #include "train/config.h"
 
 typedef struct la_action { /* an option that prints something and ends */
@@ -29,10 +30,6 @@ la_status
 la_config_check_request(const la_config *c);     /* what can be said before a checkpoint is read */
 void *la_config_own(la_config *c, size_t bytes); /* memory that la_config_free frees; or NULL */
 
-/* Plain decimal notation in any locale; whole: without point and exponent.  false: anything else.
- */
-bool la_read_number(const char *s, bool whole, double *x);
-
 static inline const void *la_config_field(const la_config *c, int option) {
     return (const char *)c + la_options[option].offset;
 }
@@ -42,9 +39,4 @@ static inline bool la_type_is_text(la_type t) {
 static inline const char *la_config_string(const la_config *c, int option) {
     return *(const char *const *)la_config_field(c, option);
 }
-
-enum { LA_SHOWN = 64 };
-/* Something typed or read, fit for a sentence: cut, and without control characters.  Returns buf.
- */
-const char *la_shown(const char *s, char buf[LA_SHOWN]);
 #endif

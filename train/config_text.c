@@ -14,17 +14,6 @@
 enum { LONGEST_FILE = 1 << 20 }; /* bytes; a config file has some hundred */
 
 /* --- numbers, with a decimal point whatever the locale of the program --- */
-/* strtod alone would also take "inf", "nan" and "0x1p3". */
-bool la_read_number(const char *s, bool whole, double *x) {
-    if (!*s || s[strspn(s, whole ? "+-0123456789" : "+-.0123456789eE")]) return false;
-    char    *end;
-    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(plain);
-    *x = strtod(s, &end); /* whole numbers too: the table has none above 2^53 */
-    uselocale(before);
-    if (plain) freelocale(plain);
-    return !*end;
-}
-
 const char *la_number_text(double x, char buf[LA_NUMBER_TEXT]) {
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(plain);
     bool     whole = x >= -0x1p53 && x <= 0x1p53 && x == (double)(int64_t)x;

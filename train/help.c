@@ -227,13 +227,24 @@ static void print_bash(FILE *out, la_tool tool) {
 }
 
 /* --- --list-attn --- */
+static void print_attn_option(void *out, const char *option, const char *help) {
+    fprintf(out, "    %-16s %s\n", option, help);
+}
+
+static const char *directions(const la_attn *a) {
+    return !a->map && !a->causal && !a->full ? "neither causal nor bidirectional"
+           : a->not_causal                   ? "bidirectional only"
+                                             : "causal and bidirectional";
+}
+
 static void print_attn(FILE *out) {
     for (int i = 0; la_attns[i]; i++) {
         const la_attn *a = la_attns[i];
         const char    *lines[] = {a->formula, a->cost, a->paper, a->file};
-        fprintf(out, "%s%s\n", i ? "\n" : "", a->name);
+        fprintf(out, "%s%s, %s\n", i ? "\n" : "", a->name, directions(a));
         for (size_t k = 0; k < sizeof lines / sizeof *lines; k++)
             if (lines[k] && *lines[k]) fprintf(out, "    %s\n", lines[k]);
+        la_attn_options(a, print_attn_option, out);
     }
 }
 

@@ -51,13 +51,14 @@ la_status la_model_cfg(const la_config *c, int64_t vocab, la_lm_cfg *out) {
                        .layers = c->n_layer,
                        .heads = c->n_head,
                        .block_size = c->block_size,
+                       .short_conv = c->short_conv,
                        .pos = !strcmp(c->pos, "learned") ? LA_POS_LEARNED
                               : !strcmp(c->pos, "rope")  ? LA_POS_ROPE
                                                          : LA_POS_NONE,
                        .dropout = c->dropout,
                        .bias = c->bias,
                        .recompute = c->recompute};
-    return la_attn_spec_parse(c->attn, c->eps, &out->attn);
+    return la_attn_pattern_parse(c->attn, c->eps, &out->attn);
 }
 
 la_status la_trainer_cfg_of(const la_config *c, int64_t vocab, la_trainer_cfg *out) {

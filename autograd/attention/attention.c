@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "autograd/attention/kernel_map.h"
 #include "autograd/kernel.h"
 #include "tensor/names.h"
 
@@ -26,18 +27,123 @@ la_status la_attn_find(const char *name, const la_attn **out) {
     return i < 0 ? la_name_unknown("attention variant", name, name_at) : LA_OK;
 }
 
-int64_t la_attn_state_len(const la_attn *a, int64_t D, int64_t E, int64_t capacity) {
-    return a->state_len ? a->state_len(a, D, E, capacity) : 0;
+/* --- options --- */
+const la_map *la_attn_map(const la_attn_cfg *c, int which) {
+    const la_map *given = which ? c->k : c->q;
+    return given ? given : c->variant ? c->variant->map : NULL;
 }
 
-void la_attn_state_start(const la_attn *a, int64_t rows, int64_t D, int64_t E, int64_t len,
+const la_op *la_attn_op(const la_attn_cfg *c) {
+    const la_attn *a = c->variant;
+    const la_op   *own = c->bidirectional ? a->full : a->causal;
+    if (own || !a->map || c->bidirectional) return own;
+    return &la_op_causal_linear;
+}
+
+void la_attn_complete(la_attn_cfg *c, int64_t longest) {
+    if (c->length == 0) c->length = longest;
+    if (c->variant->complete) c->variant->complete(c, longest);
+}
+
+la_attn_cfg la_attn_usual(const la_attn *a, int64_t longest) {
+    la_attn_cfg c = a->usual;
+    c.variant = a;
+    la_attn_complete(&c, longest);
+    return c;
+}
+
+static int64_t option_d(const la_attn_cfg *c, int64_t D) {
+    (void)D;
+    return c->d;
+}
+
+/* What stands before the map of q or k: its own projection, or that of the option d. */
+const la_projection *la_attn_projection(const la_attn_cfg *c, int which) {
+    static const la_projection learned = {.width = option_d};
+    const la_map              *map = la_attn_map(c, which);
+    if (map && map->projection) return map->projection;
+    return map && c->d ? &learned : NULL;
+}
+
+static int64_t projected(const la_attn_cfg *c, int which, int64_t D) {
+    const la_projection *p = la_attn_projection(c, which);
+    return p ? p->width(c, D) : D;
+}
+
+static int64_t features(const la_attn_cfg *c, int which, int64_t D) {
+    const la_map *map = la_attn_map(c, which);
+    return map ? map->width(c, projected(c, which, D)) : D;
+}
+
+int64_t la_attn_features(const la_attn_cfg *c, int64_t D) { return features(c, 1, D); }
+
+la_status la_attn_check(const la_attn_cfg *c, int64_t H, int64_t D) {
+    const la_attn *a = c->variant;
+    const la_map  *q = la_attn_map(c, 0), *k = la_attn_map(c, 1);
+    if (!c->bidirectional && a->not_causal)
+        return la_fail(LA_ARG, "%s has no causal form: %s", a->name, a->not_causal);
+    if (c->bidirectional && c->decay)
+        return la_fail(LA_ARG, "decay in %s fades what came before a token, and the bidirectional "
+                               "objective has no before", a->name);
+    if (c->decay && k->kind == LA_MAP_LOG)
+        return la_fail(LA_ARG, "decay multiplies a plain sum over tokens, and %s keeps a running "
+                               "softmax in its place: use a map such as elu1", k->name);
+    if (k && k->kind == LA_MAP_LOG && q->kind == LA_MAP_SIGNED)
+        return la_fail(LA_ARG, "q=%s has features of either sign, and k=%s needs positive ones", q->name, k->name);
+    if (q && features(c, 0, D) != features(c, 1, D))
+        return la_fail(LA_ARG, "q=%s makes %lld features of a head of %lld and k=%s makes %lld: they must be "
+                               "as many", q->name, (long long)features(c, 0, D), (long long)D, k->name,
+                       (long long)features(c, 1, D));
+    return a->check ? a->check(c, H, D) : LA_OK;
+}
+
+/* --- weights --- */
+static la_attn_weight projection_weight(const la_attn_cfg *c, int which, int64_t H, int64_t D) {
+    const la_projection *p = la_attn_projection(c, which);
+    return (la_attn_weight){.name = which ? "map_k" : "map_q",
+                            .shape = la_shape3(H, p->width(c, D), D + p->bias),
+                            .how = p->random ? LA_INIT_ORTHOGONAL : LA_INIT_IDENTITY,
+                            .scale = p->random ? 1 : 0.02,
+                            .frozen = p->random};
+}
+
+int la_attn_weights(const la_attn_cfg *c, int64_t H, int64_t D, la_attn_weight out[2]) {
+    int n = 0;
+    if (c->variant->weights) return c->variant->weights(c, H, D, out);
+    for (int i = 0; i < 2; i++) {
+        const la_projection *p = la_attn_projection(c, i);
+        if (!p || (i && p == la_attn_projection(c, 0) && p->random)) continue;
+        out[n++] = projection_weight(c, i, H, D);
+    }
+    if (n == 1) out[0].name = "map";
+    return n;
+}
+
+/* --- state --- */
+static int64_t own_state(const la_attn_cfg *c, int64_t D, int64_t E, int64_t capacity) {
+    const la_attn *a = c->variant;
+    if (a->state_len) return a->state_len(c, D, E, capacity);
+    return a->map ? la_attn_map(c, 1)->width(c, D) * (E + 1) : 0;
+}
+
+int64_t la_attn_state_len(const la_attn_cfg *c, int64_t D, int64_t E, int64_t capacity) {
+    return own_state(c, projected(c, 1, D), E, capacity);
+}
+
+void la_attn_state_start(const la_attn_cfg *c, int64_t rows, int64_t D, int64_t E, int64_t len,
                          la_real *state) {
+    const la_map *k = la_attn_map(c, 1);
     memset(state, 0, (size_t)(rows * len) * sizeof *state);
-    for (int64_t r = 0; r < rows && a->state_start; r++) a->state_start(D, E, state + r * len);
+    for (int64_t r = 0; r < rows; r++, state += len)
+        if (c->variant->state_start)
+            c->variant->state_start(c, projected(c, 1, D), E, state);
+        else if (k && k->kind == LA_MAP_LOG)
+            la_exp_state_start(k->width(c, projected(c, 1, D)), E, state);
 }
 
+/* --- cutting the work --- */
 int64_t la_attn_chunk(const la_node *n, int64_t usual) {
-    int64_t chunk = ((const la_attn_cfg *)n->attr)->chunk;
+    int64_t chunk = la_attn_cfg_of(n)->chunk;
     return la_min(chunk > 0 ? chunk : usual, n->in[0]->shape.d[1]);
 }
 
@@ -66,47 +172,135 @@ la_scan la_attn_scan(const la_node *n, int64_t chunk, int64_t width, int64_t sta
     return s;
 }
 
+int64_t la_attn_tokens(const la_node *n, int64_t b) {
+    const la_node *mask = la_attn_at(n, LA_AT_MASK);
+    const int64_t  T = n->in[0]->shape.d[1];
+    if (!mask) return T;
+    return la_count(T, mask->ids + b * T);
+}
+
+int64_t la_attn_past(const la_node *n, int64_t b) {
+    const la_node *past = la_attn_at(n, LA_AT_PAST);
+    return past ? past->ids[la_len(past->shape) == 1 ? 0 : b] : 0;
+}
+
+int64_t la_attn_room(const la_node *n) {
+    const la_node *state = la_attn_at(n, LA_AT_STATE);
+    return state ? state->shape.d[2] / (n->in[0]->shape.d[3] + n->in[2]->shape.d[3]) : 0;
+}
+
+la_status la_attn_check_past(const la_node *n, int64_t room) {
+    for (int64_t b = 0; b < n->shape.d[0]; b++) {
+        int64_t past = la_attn_past(n, b), T = la_attn_tokens(n, b);
+        if (past < 0 || (room > 0 && past + T > room))
+            return la_fail(LA_ARG, "%s: %lld tokens after %lld do not fit the %lld that there is room for",
+                           n->op->name, (long long)T, (long long)past, (long long)room);
+    }
+    return LA_OK;
+}
+
+/* Optional inputs: their shapes against q and v. */
+static la_status check_optional(const la_node *n, la_shape k, la_shape v) {
+    const la_attn_cfg *c = la_attn_cfg_of(n);
+    const la_node     *decay = la_attn_at(n, LA_AT_DECAY), *mask = la_attn_at(n, LA_AT_MASK);
+    const la_node     *state = la_attn_at(n, LA_AT_STATE), *past = la_attn_at(n, LA_AT_PAST);
+    char               a[LA_SHAPE_TEXT], b[LA_SHAPE_TEXT], d[LA_SHAPE_TEXT];
+    if (decay && (decay->ids || !la_shape_eq(decay->shape, la_shape1(k.d[2]))))
+        return la_fail(LA_SHAPE, "%s: decay must be a number for each of %lld heads, and is %s", n->op->name,
+                       (long long)k.d[2], la_shape_text(decay->shape, a));
+    if (mask && (!mask->ids || !la_shape_eq(mask->shape, la_shape2(k.d[0], k.d[1]))))
+        return la_fail(LA_SHAPE, "%s: the mask must be integers (%lld,%lld), and is %s", n->op->name,
+                       (long long)k.d[0], (long long)k.d[1], la_shape_text(mask->shape, a));
+    if (!state && !past) return LA_OK;
+    int64_t len = state && state->shape.n == 3 ? state->shape.d[2] : 0;
+    int64_t rows = past && past->ids ? la_len(past->shape) : 0;
+    if (len < 1 || state->shape.d[0] != k.d[0] || state->shape.d[1] != k.d[2] ||
+        (rows != 1 && rows != k.d[0]) || c->bidirectional ||
+        own_state(c, k.d[3], v.d[3], len / (k.d[3] + v.d[3])) != len)
+        return la_fail(LA_SHAPE, "%s: the state %s does not belong to k %s and v %s", n->op->name,
+                       la_shape_text(state ? state->shape : (la_shape){0}, a), la_shape_text(k, b), la_shape_text(v, d));
+    return LA_OK;
+}
+
 la_status la_attn_infer(const la_node *n, la_plan *p) {
-    const la_attn_cfg *c = n->attr;
+    const la_attn_cfg *c = la_attn_cfg_of(n);
+    const la_node     *state = la_attn_at(n, LA_AT_STATE);
     char               a[LA_SHAPE_TEXT], b[LA_SHAPE_TEXT], d[LA_SHAPE_TEXT];
     la_shape           q = n->in[0]->shape, k = n->in[1]->shape, v = n->in[2]->shape;
-    la_shape           v_but_last = v;
-    v_but_last.d[3] = q.d[3];
-    if (q.n != 4 || v.n != 4 || !la_shape_eq(q, k) || !la_shape_eq(q, v_but_last))
+    la_shape           k_but_last = k, v_but_last = v;
+    k_but_last.d[3] = v_but_last.d[3] = q.d[3];
+    if (q.n != 4 || v.n != 4 || k.n != 4 || !la_shape_eq(q, k_but_last) || !la_shape_eq(q, v_but_last) ||
+        (!c->q && !c->k && k.d[3] != q.d[3]))
         return la_fail(LA_SHAPE,
                        "%s: q and k must be (B,T,H,D) and v (B,T,H,E), and are %s, %s, %s",
                        n->op->name, la_shape_text(q, a), la_shape_text(k, b), la_shape_text(v, d));
     if (!(c->eps >= 0))
         return la_fail(LA_ARG, "%s: eps must not be negative, and is %g", n->op->name, c->eps);
+    LA_TRY(check_optional(n, k, v));
     p->n_out = 1;
     p->out[0] = v;
     p->forward_blocks[0] = p->backward_blocks[0] = q.d[0] * q.d[2];
-    if (n->n_in == 3) return LA_OK;
-
-    la_shape s = n->in[3]->shape;
-    int64_t  len = s.n == 3 ? s.d[2] : 0;
-    if (s.n != 3 || s.d[0] != q.d[0] || s.d[1] != q.d[2] || n->n_in != 5 || !n->in[4]->ids ||
-        la_attn_state_len(c->variant, q.d[3], v.d[3], len / (q.d[3] + v.d[3])) != len)
-        return la_fail(LA_SHAPE, "%s: the state %s does not belong to q %s and v %s", n->op->name,
-                       la_shape_text(s, a), la_shape_text(q, b), la_shape_text(v, d));
+    if (!state) return LA_OK;
     p->n_out = 2;
-    p->out[1] = s;
-    p->in_place[1] = 1 + 3;
+    p->out[1] = state->shape;
+    p->in_place[1] = 1 + ((const la_attn_call *)n->attr)->at[LA_AT_STATE];
     return LA_OK;
 }
 
-la_node *la_attention(la_tape *t, const la_attn_cfg *c, la_node *q, la_node *k, la_node *v,
-                      la_node *state, la_node *past, la_node **state_out) {
-    la_node *in[] = {q, k, v, state, past};
-    la_node *o = la_apply(t, c->variant->op, state ? 5 : 3, in, c);
-    if (state_out) *state_out = o && state ? o->out[1] : NULL;
-    return o;
+/* --- recording --- */
+static la_node *project(la_tape *t, const la_attn_cfg *c, int which, la_node *x, la_node *w) {
+    const la_projection *p = la_attn_projection(c, which);
+    la_head_linear_cfg   how = {.scale = 1, .bias = p ? p->bias : 0};
+    if (!p || !x) return x;
+    if (p->scales) p->scales(x->shape.d[3], &how);
+    return la_head_linear(t, x, w, &how);
+}
+
+la_node *la_attention(la_tape *t, const la_attn_cfg *c, const la_attn_in *in, la_node **state_out) {
+    const la_op *op = la_attn_op(c);
+    la_node     *x[LA_AT_COUNT] = {in->q, in->k, in->v, in->weight[0], in->weight[1],
+                                   in->decay, in->mask, in->state, in->past};
+    if (state_out) *state_out = NULL;
+    if (!x[0] || !x[1] || !x[2]) return NULL;
+    if (x[0]->shape.n == 4) {
+        la_status s = la_attn_check(c, x[0]->shape.d[2], x[0]->shape.d[3]);
+        if (s != LA_OK) return la_tape_fail(t, s);
+    }
+    for (int i = 0; i < 3 && in->mask; i++) x[i] = la_pack(t, x[i], in->mask);
+    if (c->variant->map) { /* the weights are those of projections */
+        for (int i = 0; i < 2; i++)
+            x[i] = project(t, c, i, x[i], i && in->weight[1] ? in->weight[1] : in->weight[0]);
+        x[LA_AT_WEIGHT] = x[LA_AT_WEIGHT_K] = NULL;
+    }
+    la_attn_call call = {.cfg = *c};
+    la_node     *all[LA_MAX_IN];
+    int          n = 0;
+    for (int i = 0; i < LA_AT_COUNT; i++) {
+        call.at[i] = x[i] || i < 3 ? (int8_t)n : -1;
+        if (x[i] || i < 3) all[n++] = x[i];
+    }
+    la_node *o = la_apply(t, op, n, all, &call);
+    if (state_out) *state_out = o && in->state ? o->out[1] : NULL;
+    return in->mask ? la_unpack(t, o, in->mask) : o;
 }
 
 /* Chunks of 4 so that short texts have several; every case also with a large eps, or an eps
  * forgotten in a backward pass stays invisible. */
 static const la_attn_cfg small = {.eps = 1e-6, .chunk = 4}, large = {.eps = 0.1, .chunk = 4};
 static const la_attn_cfg usual = {.eps = 1e-6};
+
+/* Besides each variant with its option `tiny`. */
+const char *const la_attn_examples[] = {
+    "elu1:d=2",
+    "elu1:decay=retention",
+    "cosine:decay=0.7",
+    "relu2:decay=learned",
+    "kernel:q=exp,k=sigmoid",
+    "kernel:q=relu,k=exp",
+    "kernel:q=hedgehog,k=t2r,m=6",
+    "kernel:q=favor,k=favor,m=3,d=0",
+    NULL,
+};
 
 const la_case la_attn_cases[] = {
     {.name = "B2 T5 H2 D3 E3",

@@ -14,33 +14,49 @@
 #include "autograd/attention/kernel_map.h"
 #include "autograd/kernel.h"
 
-static int64_t width(int64_t D) { return D + 1; }
+static int64_t width(const la_attn_cfg *c, int64_t D) {
+    (void)c;
+    return D + 1;
+}
 
-static la_real length(int64_t D, double eps, const la_real *x) {
-    return sqrt(la_vec_table()->dot(D, x, x) + R(eps) * R(eps));
+static la_real length(const la_map_rows *r, const la_real *x) {
+    return sqrt(la_vec_table()->dot(r->D, x, x) + R(r->cfg->eps) * R(r->cfg->eps));
 }
 
 /* No length is 0: with eps = 0 a zero row keeps x^ = 0. */
 static la_real inverse(la_real r) { return r > 0 ? 1 / r : 0; }
 
-static void forward(int64_t rows, int64_t D, double eps, const la_real *x, int64_t ldx,
-                    la_real *y) {
-    for (int64_t i = 0; i < rows; i++, x += ldx, y += D + 1) {
-        la_real r = inverse(length(D, eps, x));
+static void forward(const la_map_rows *r, const la_real *x, la_real *y) {
+    for (int64_t i = 0; i < r->rows; i++, x += r->D, y += r->D + 1) {
+        la_real s = inverse(length(r, x));
         y[0] = 1;
-        for (int64_t j = 0; j < D; j++) y[1 + j] = x[j] * r;
+        for (int64_t j = 0; j < r->D; j++) y[1 + j] = x[j] * s;
     }
 }
 
-static void backward(int64_t rows, int64_t D, double eps, const la_real *x, int64_t ldx,
-                     const la_real *y, const la_real *dy, la_real *dx, int64_t lddx) {
-    for (int64_t i = 0; i < rows; i++, x += ldx, y += D + 1, dy += D + 1, dx += lddx) {
-        la_real r = inverse(length(D, eps, x)), along = la_vec_table()->dot(D, y + 1, dy + 1);
-        for (int64_t j = 0; j < D; j++) dx[j] += (dy[1 + j] - y[1 + j] * along) * r;
+static void backward(const la_map_rows *r, const la_real *x, const la_real *y, const la_real *dy,
+                     la_real *dx) {
+    for (int64_t i = 0; i < r->rows; i++, x += r->D, y += r->D + 1, dy += r->D + 1, dx += r->D) {
+        la_real s = inverse(length(r, x)), along = la_vec_table()->dot(r->D, y + 1, dy + 1);
+        for (int64_t j = 0; j < r->D; j++) dx[j] += (dy[1 + j] - y[1 + j] * along) * s;
     }
 }
 
-static const la_map map = {width, forward, backward};
+static void definition(const la_attn_cfg *c, int64_t D, int64_t position, const double *x,
+                       double *y) {
+    double square = c->eps * c->eps;
+    (void)position;
+    for (int64_t i = 0; i < D; i++) square += x[i] * x[i];
+    y[0] = 1;
+    for (int64_t i = 0; i < D; i++) y[1 + i] = x[i] / sqrt(square);
+}
+
+static const la_map map = {.name = "cosine",
+                           .kind = LA_MAP_SIGNED,
+                           .width = width,
+                           .forward = forward,
+                           .backward = backward,
+                           .definition = definition};
 
 const la_attn la_attn_cosine = {
     .name = "cosine",
@@ -49,8 +65,7 @@ const la_attn la_attn_cosine = {
     .paper = "Su, Attention must have a softmax?, 2020",
     .cost = "O(T D E) time, state (D+1)(E+1)",
     .file = "autograd/attention/cosine.c",
-    .op = &la_op_causal_linear,
+    .options = "chunk eps d decay norm",
     .map = &map,
-    .state_len = la_map_state_len,
-    .positive = 1,
+    .definition = la_kernel_definition,
 };

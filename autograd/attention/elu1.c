@@ -10,21 +10,28 @@
 #include "autograd/attention/kernel_map.h"
 #include "autograd/kernel.h"
 
-static int64_t width(int64_t D) { return D; }
-
-static void forward(int64_t rows, int64_t D, double eps, const la_real *x, int64_t ldx,
-                    la_real *y) {
-    (void)eps;
-    la_vec_table()->elu1(rows, D, x, ldx, y);
+static void forward(const la_map_rows *r, const la_real *x, la_real *y) {
+    la_vec_table()->elu1(r->rows, r->D, x, r->D, y);
 }
 
-static void backward(int64_t rows, int64_t D, double eps, const la_real *x, int64_t ldx,
-                     const la_real *y, const la_real *dy, la_real *dx, int64_t lddx) {
-    (void)eps;
-    la_vec_table()->elu1_backward(rows, D, x, ldx, y, dy, dx, lddx);
+static void backward(const la_map_rows *r, const la_real *x, const la_real *y, const la_real *dy,
+                     la_real *dx) {
+    la_vec_table()->elu1_backward(r->rows, r->D, x, r->D, y, dy, dx, r->D);
 }
 
-static const la_map map = {width, forward, backward};
+static void definition(const la_attn_cfg *c, int64_t D, int64_t position, const double *x,
+                       double *y) {
+    (void)c;
+    (void)position;
+    for (int64_t i = 0; i < D; i++) y[i] = x[i] > 0 ? x[i] + 1 : exp(x[i]);
+}
+
+static const la_map map = {.name = "elu1",
+                           .kind = LA_MAP_POSITIVE,
+                           .width = la_map_width_same,
+                           .forward = forward,
+                           .backward = backward,
+                           .definition = definition};
 
 const la_attn la_attn_elu1 = {
     .name = "elu1",
@@ -33,8 +40,7 @@ const la_attn la_attn_elu1 = {
     .paper = "Katharopoulos et al., Transformers are RNNs, 2020",
     .cost = "O(T D E) time, state D(E+1)",
     .file = "autograd/attention/elu1.c",
-    .op = &la_op_causal_linear,
+    .options = "chunk eps d decay norm",
     .map = &map,
-    .state_len = la_map_state_len,
-    .positive = 1,
+    .definition = la_kernel_definition,
 };

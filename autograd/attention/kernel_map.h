@@ -1,13 +1,20 @@
-/* kernel_map.h -- what every variant of the form o = phi(q)'(sum phi(k) v') / ... shares: the
- * op, and a state of m(E+1) reals that starts at 0. */
+/* kernel_map.h -- the ops behind kernel variants, w_tj = phi(q_t).phi(k_j), and their definition. */
 #ifndef LA_KERNEL_MAP_H
 #define LA_KERNEL_MAP_H
 #include "autograd/attention/attention.h"
 
-extern const la_op la_op_causal_linear;
+extern const la_op la_op_causal_linear, la_op_full_linear; /* sums of phi(k) v'                */
+extern const la_op la_op_causal_exp_linear, la_op_full_exp_linear; /* the same for features that are
+                                                                      given by their logarithms */
 
-static inline int64_t la_map_state_len(const la_attn *a, int64_t D, int64_t E, int64_t capacity) {
-    (void)capacity;
-    return a->map->width(D) * (E + 1);
+/* The state of causal_exp_linear before the first token: C (m,E), then z (m). */
+void la_exp_state_start(int64_t m, int64_t E, la_real *state);
+/* w_tj = phi(q_t).phi(k_j) / (sum of these + eps), from the definitions of the maps. */
+void la_kernel_definition(const la_attn_head *x, double *w);
+
+/* Maps of each number by itself have as many features as there are numbers. */
+static inline int64_t la_map_width_same(const la_attn_cfg *c, int64_t D) {
+    (void)c;
+    return D;
 }
 #endif

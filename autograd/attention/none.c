@@ -8,4 +8,5 @@ const la_attn la_attn_none = {
     .paper = "a control",
     .cost = "nothing",
     .file = "autograd/attention/none.c",
+    .options = "",
 };

@@ -60,13 +60,11 @@ typedef struct dims {
 
 static dims get(const la_node *n) {
     la_shape      q = n->in[0]->shape;
-    const int64_t chunk = ((const la_attn_cfg *)n->attr)->chunk;
+    const int64_t chunk = la_attn_cfg_of(n)->chunk;
     dims s = {.B = q.d[0], .T = q.d[1], .H = q.d[2], .D = q.d[3], .E = n->in[2]->shape.d[3]};
     s.scale = 1 / sqrt(R(s.D));
-    if (n->n_in == 5) {
-        s.capacity = n->in[3]->shape.d[2] / (s.D + s.E);
-        s.past = n->in[4]->ids[0]; /* read anew at each replay */
-    }
+    s.capacity = la_attn_room(n);
+    if (s.capacity) s.past = la_attn_past(n, 0); /* read anew at each replay */
     s.strips = la_ceil_div(BLOCKS, s.B * s.H);
     s.C = chunk > 0 ? chunk : TILE;
     if (chunk <= 0 && s.strips > 1 && s.T > LEAST)
@@ -79,18 +77,12 @@ static dims get(const la_node *n) {
     return s;
 }
 
-static int64_t state_len(const la_attn *a, int64_t D, int64_t E, int64_t capacity) {
-    (void)a;
+static int64_t state_len(const la_attn_cfg *c, int64_t D, int64_t E, int64_t capacity) {
+    (void)c;
     return capacity * (D + E);
 }
 
-static la_status check(const la_node *n) {
-    if (n->n_out < 2) return LA_OK;
-    dims s = get(n);
-    if (s.past >= 0 && s.past + s.T <= s.capacity) return LA_OK;
-    return la_fail(LA_ARG, "softmax: %lld tokens and %lld before them do not fit a cache for %lld",
-                   (long long)s.T, (long long)s.past, (long long)s.capacity);
-}
+static la_status check(const la_node *n) { return la_attn_check_past(n, la_attn_room(n)); }
 
 /* A block's scratch, forward and backward.  T marks a transpose. */
 typedef struct ahead {
@@ -137,7 +129,7 @@ static la_status infer(const la_node *n, la_plan *p) {
     p->n_scratch = forward > backward ? forward : backward;
     if (s.strips == 1) return LA_OK;
     p->n_common = (size_t)(heads * s.strips * s.T * s.D);
-    if (n->n_in == 5) *blocks++ = p->backward_blocks[2] = heads; /* the state: first, and last */
+    if (p->n_out == 2) *blocks++ = p->backward_blocks[2] = heads; /* the state: first, and last */
     *blocks = p->backward_blocks[0] = heads * s.strips;
     p->backward_blocks[1] = heads * s.tiles;
     return LA_OK;
@@ -165,7 +157,7 @@ static head find(const la_node *n, dims s, int64_t number) {
         int64_t cache = number * s.capacity * (s.D + s.E);
         a.k = n->out[1]->x + cache, a.v = a.k + s.capacity * s.D;
         a.ldk = s.D, a.ldv = s.E;
-        a.dcache = la_plus(n->in[3]->g, cache);
+        a.dcache = la_plus(la_attn_at(n, LA_AT_STATE)->g, cache);
     }
     return a;
 }
@@ -173,7 +165,7 @@ static head find(const la_node *n, dims s, int64_t number) {
 /* Copies the old cache, unless it is updated in place, and writes the new rows. */
 static void extend_cache(const la_node *n, dims s, int64_t number) {
     int64_t        b = number / s.H, h = number % s.H, len = s.capacity * (s.D + s.E);
-    const la_real *old = n->in[3]->x + number * len;
+    const la_real *old = la_attn_at(n, LA_AT_STATE)->x + number * len;
     la_real       *K = n->out[1]->x + number * len, *V = K + s.capacity * s.D;
     if (K != old) memcpy(K, old, (size_t)len * sizeof *K);
     for (int64_t t = 0; t < s.T; t++) {
@@ -365,40 +357,35 @@ static void backward(const la_node *n, const la_run *run) {
     if (n->n_out == 2 && s.strips == 1) put_state(n, s, &a);
 }
 
-static void reference(const la_node *n) { /* the definition, in double */
-    dims s = get(n);
-    for (int64_t block = 0; block < s.B * s.H; block++) {
-        if (n->n_out == 2) extend_cache(n, s, block);
-        head a = find(n, s, block);
-        for (int64_t i = 0; i < s.T; i++) {
-            double sum = 0, o[s.E];
-            for (int64_t e = 0; e < s.E; e++) o[e] = 0;
-            for (int64_t j = 0; j <= s.past + i; j++) {
-                double dot = 0;
-                for (int64_t d = 0; d < s.D; d++)
-                    dot += (double)a.q[i * a.ldq + d] * (double)a.k[j * a.ldk + d];
-                double p = exp(dot / sqrt((double)s.D));
-                for (int64_t e = 0; e < s.E; e++) o[e] += p * (double)a.v[j * a.ldv + e];
-                sum += p;
-            }
-            for (int64_t e = 0; e < s.E; e++) a.o[i * a.ldo + e] = R(o[e] / sum);
+static void definition(const la_attn_head *x, double *w) {
+    for (int64_t t = 0; t < x->T; t++) {
+        int64_t seen = x->cfg->bidirectional ? x->T : t + 1;
+        double *p = w + t * x->T, top = -HUGE_VAL, total = 0;
+        for (int64_t s = 0; s < seen; s++) {
+            for (int64_t d = 0; d < x->D; d++) p[s] += x->q[t * x->D + d] * x->k[s * x->D + d];
+            top = fmax(top, p[s] /= sqrt((double)x->D));
         }
+        for (int64_t s = 0; s < seen; s++) total += p[s] = exp(p[s] - top);
+        for (int64_t s = 0; s < seen; s++) p[s] /= total;
     }
+}
+
+static double pairs(const la_attn_cfg *c, int64_t T) {
+    return c->bidirectional ? (double)T * (double)T : (double)T * (double)(T + 1) / 2;
 }
 
 static const la_op op = {
     .name = "softmax_attention",
     .formula = "o_t = sum_{j<=t} softmax_j(q_t.k_j / sqrt D) v_j",
     .file = "autograd/attention/softmax.c",
-    .attr_size = sizeof(la_attn_cfg),
-    .reads = LA_READS_IN(0) | LA_READS_IN(1) | LA_READS_IN(2) | LA_READS_OUT(0) | LA_READS_OUT(1),
+    .attr_size = sizeof(la_attn_call),
+    .reads = LA_READS_ATTENTION | LA_READS_OUT(0) | LA_READS_OUT(1),
     .sets = LA_SETS_IN(0) | LA_SETS_IN(1) | LA_SETS_IN(2),
     .strided = 1,
     .infer = infer,
     .check = check,
     .forward = forward,
     .backward = backward,
-    .reference = reference,
 };
 
 const la_attn la_attn_softmax = {
@@ -407,7 +394,9 @@ const la_attn la_attn_softmax = {
     .paper = "Vaswani et al., Attention is all you need, 2017",
     .cost = "O(T^2 (D+E)) time, state t(D+E): a cache that grows with the text",
     .file = "autograd/attention/softmax.c",
-    .op = &op,
+    .options = "chunk norm",
+    .causal = &op,
     .state_len = state_len,
-    .positive = 1,
+    .pairs = pairs,
+    .definition = definition,
 };

@@ -170,11 +170,11 @@ static void backward(const la_node *n, const la_run *run) {
             add_queries(s, &w, h, C, R);
         }
         if (!p.only_sums && p.a.dq)
-            store_gradient(n, s, C, p.a.q + t * p.a.ldq, p.a.ldq, w.A, w.dA, p.a.dq + t * p.a.ldq,
-                           la_sets(run, 0));
+            store_gradient(n, s, 0, p.a.past + t, C, p.a.q + t * p.a.ldq, p.a.ldq, w.A, w.dA,
+                           p.a.dq + t * p.a.ldq, la_sets(run, 0));
         if (!p.only_sums && p.a.dk)
-            store_gradient(n, s, C, p.a.k + t * p.a.ldk, p.a.ldk, w.B, w.dB, p.a.dk + t * p.a.ldk,
-                           la_sets(run, 1));
+            store_gradient(n, s, 1, p.a.past + t, C, p.a.k + t * p.a.ldk, p.a.ldk, w.B, w.dB,
+                           p.a.dk + t * p.a.ldk, la_sets(run, 1));
     }
     for (int64_t h = 0; h < s.group; h++) {
         const la_real *R = w.R + h * s.L;
@@ -185,58 +185,15 @@ static void backward(const la_node *n, const la_run *run) {
     }
 }
 
-/* The recurrence, token by token, as in the first formula. */
-static void reference(const la_node *n) {
-    dims s = get(n);
-    for (int64_t number = 0; number < s.B * s.H; number++) {
-        heads   a = find(n, s, number / s.H, number % s.H, NULL);
-        la_real q[s.m], k[s.m], S[s.L], *z = S + s.m * s.E;
-        copy_or_zero(s.L, a.state ? a.state + number * s.L : NULL, S);
-        for (int64_t t = 0; t < s.T; t++) {
-            map_rows(n, s, 1, a.q + t * a.ldq, q);
-            map_rows(n, s, 1, a.k + t * a.ldk, k);
-            la_real *o = a.o + t * a.ldo, D = R(s.eps);
-            for (int64_t j = 0; j < s.E; j++) o[j] = 0;
-            for (int64_t i = 0; i < s.m; i++) {
-                for (int64_t j = 0; j < s.E; j++) {
-                    S[i * s.E + j] += k[i] * a.v[t * a.ldv + j];
-                    o[j] += q[i] * S[i * s.E + j];
-                }
-                z[i] += k[i];
-                D += q[i] * z[i];
-            }
-            for (int64_t j = 0; j < s.E; j++) o[j] = D != 0 ? o[j] / D : 0; /* no feature, eps 0 */
-        }
-        if (a.state_out) copy_or_zero(s.L, S, a.state_out + number * s.L);
-    }
-}
-
-static const la_attn_cfg small = {.eps = 1e-6, .chunk = 4}, large = {.eps = 0.1, .chunk = 4};
-static const la_case     cases[] = {
-        {.name = "B2 T5 H2 D3 E4",
-         .in = {{4, {2, 5, 2, 3}}, {4, {2, 5, 2, 3}}, {4, {2, 5, 2, 4}}},
-         .attr = &small,
-         .lo = 0.1,
-         .hi = 1},
-        {.name = "T9, eps .1",
-         .in = {{4, {1, 9, 1, 3}}, {4, {1, 9, 1, 3}}, {4, {1, 9, 1, 3}}},
-         .attr = &large,
-         .lo = 0.1,
-         .hi = 1},
-        {0},
-};
-
 const la_op la_op_causal_linear = {
     .name = "causal_linear",
     .formula = "o_t = phi(q_t)'(sum_{j<=t} phi(k_j) v_j') / (phi(q_t).sum_{j<=t} phi(k_j) + eps)",
     .file = "autograd/ops/causal_linear.c",
-    .attr_size = sizeof(la_attn_cfg),
-    .reads = LA_READS_IN(0) | LA_READS_IN(1) | LA_READS_IN(2) | LA_READS_OUT(0),
+    .attr_size = sizeof(la_attn_call),
+    .reads = LA_READS_ATTENTION | LA_READS_OUT(0),
     .sets = LA_SETS_IN(0) | LA_SETS_IN(1) | LA_SETS_IN(2),
     .strided = 1,
-    .cases = cases,
     .infer = infer,
     .forward = forward,
     .backward = backward,
-    .reference = reference,
 };

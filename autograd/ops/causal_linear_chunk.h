@@ -12,27 +12,24 @@ enum {
 };
 
 typedef struct dims {
-    int64_t B, T, H, D, E, m, L, C, chunks; /* L = m (E+1), one state                           */
+    int64_t B, T, H, D, Dk, E, m, L, C, chunks; /* D of q, Dk of k; L = m (E+1), one state      */
     int64_t group, groups;                  /* heads of a block; blocks beside each other       */
     int64_t segment, segments;              /* chunks of a block; blocks after each other       */
     int64_t slices;                         /* blocks of a state in the scan                    */
     double  eps;
 } dims;
 
-static inline const la_map *map_of(const la_node *n) {
-    const la_attn *a = ((const la_attn_cfg *)n->attr)->variant;
-    return a ? a->map : NULL;
-}
-
 static inline dims get(const la_node *n) {
     la_shape q = n->in[0]->shape;
     dims     s = {.B = q.d[0], .T = q.d[1], .H = q.d[2], .D = q.d[3], .E = n->in[2]->shape.d[3]};
-    s.m = map_of(n) ? map_of(n)->width(s.D) : s.D;
+    const la_attn_cfg *c = la_attn_cfg_of(n);
+    s.Dk = n->in[1]->shape.d[3];
+    s.m = la_attn_map(c, 1) ? la_attn_map(c, 1)->width(c, s.Dk) : s.Dk;
     s.L = s.m * (s.E + 1);
-    s.eps = ((const la_attn_cfg *)n->attr)->eps;
-    la_scan c = la_attn_scan(n, CHUNK, la_max(s.m, s.E), s.L);
-    s.C = c.chunk, s.chunks = c.chunks, s.group = c.group, s.groups = c.groups;
-    s.segment = c.segment, s.segments = c.segments;
+    s.eps = c->eps;
+    la_scan cut = la_attn_scan(n, CHUNK, la_max(s.m, s.E), s.L);
+    s.C = cut.chunk, s.chunks = cut.chunks, s.group = cut.group, s.groups = cut.groups;
+    s.segment = cut.segment, s.segments = cut.segments;
     s.slices = la_ceil_div(s.L, SLICE);
     return s;
 }
@@ -63,7 +60,7 @@ static inline size_t carve(dims s, la_real *at, work *w) {
 typedef struct heads {
     const la_real *q, *k, *v, *g;
     la_real       *o, *dq, *dk, *dv; /* gradients: NULL if nobody needs them                    */
-    int64_t        ldq, ldk, ldv, ldo, number;
+    int64_t        ldq, ldk, ldv, ldo, number, past;
     const la_real *state, *dstate_out; /* (B,H,L); NULL without                         */
     la_real       *state_out, *dstate; /* (B,H,L); NULL without                         */
     la_real       *S, *D;              /* (B,H,chunks,L) (B,T,H); NULL: not kept          */
@@ -78,8 +75,10 @@ static inline heads find(const la_node *n, dims s, int64_t b, int64_t h, la_real
     a.k = k->x + la_token(k, b, 0, h), a.dk = la_plus(k->g, la_token(k, b, 0, h));
     a.v = v->x + la_token(v, b, 0, h), a.dv = la_plus(v->g, la_token(v, b, 0, h));
     a.o = n->x + la_token(n, b, 0, h), a.g = la_plus(n->g, la_token(n, b, 0, h));
+    a.past = la_attn_past(n, b);
     if (n->n_out == 2) {
-        a.state = n->in[3]->x, a.dstate = n->in[3]->g;
+        const la_node *state = la_attn_at(n, LA_AT_STATE);
+        a.state = state->x, a.dstate = state->g;
         a.state_out = n->out[1]->x, a.dstate_out = n->out[1]->g;
     }
     a.S = n->saved;
@@ -93,22 +92,28 @@ static inline la_real *saved_state(dims s, const heads *a, int64_t h, int64_t c)
     return a->S + ((a->number + h) * s.chunks + c) * s.L;
 }
 
-/* y = phi(x) for the rows of a token's heads, one after the other. */
-static inline void map_rows(const la_node *n, dims s, int64_t rows, const la_real *x, la_real *y) {
-    const la_map *map = map_of(n);
+/* y = phi(x) for the rows of a token's heads, one after the other; q has which = 0, k has 1. */
+static inline void map_rows(const la_node *n, dims s, int which, int64_t t, const la_real *x,
+                            la_real *y) {
+    const la_map     *map = la_attn_map(la_attn_cfg_of(n), which);
+    const int64_t     D = which ? s.Dk : s.D;
+    const la_map_rows rows = {s.group, D, t, la_attn_cfg_of(n)};
     if (map)
-        map->forward(rows, s.D, s.eps, x, s.D, y);
+        map->forward(&rows, x, y);
     else
-        memcpy(y, x, (size_t)(rows * s.D) * sizeof *y);
+        memcpy(y, x, (size_t)(s.group * D) * sizeof *y);
 }
 
-static inline void map_rows_backward(const la_node *n, dims s, int64_t rows, const la_real *x,
-                                     const la_real *y, const la_real *dy, la_real *dx) {
-    const la_map *map = map_of(n);
+static inline void map_rows_backward(const la_node *n, dims s, int which, int64_t t,
+                                     const la_real *x, const la_real *y, const la_real *dy,
+                                     la_real *dx) {
+    const la_map     *map = la_attn_map(la_attn_cfg_of(n), which);
+    const int64_t     D = which ? s.Dk : s.D;
+    const la_map_rows rows = {s.group, D, t, la_attn_cfg_of(n)};
     if (map)
-        map->backward(rows, s.D, s.eps, x, s.D, y, dy, dx, s.D);
+        map->backward(&rows, x, y, dy, dx);
     else
-        la_vec_table()->axpy(rows * s.D, 1, dy, dx);
+        la_vec_table()->axpy(s.group * D, 1, dy, dx);
 }
 
 /* The rows of the chunk at token t, and `next` tokens on (or back, below 0) those that are needed
@@ -116,9 +121,9 @@ static inline void map_rows_backward(const la_node *n, dims s, int64_t rows, con
 static inline void load_keys(const la_node *n, dims s, const heads *a, work *w, int64_t t,
                              int64_t C, int64_t next) {
     for (int64_t i = 0; i < C; i++) {
-        la_prefetch(s.group * s.D, a->k, (t + i + next) * a->ldk);
+        la_prefetch(s.group * s.Dk, a->k, (t + i + next) * a->ldk);
         la_prefetch(s.group * s.E, a->v, (t + i + next) * a->ldv);
-        map_rows(n, s, s.group, a->k + (t + i) * a->ldk, w->B + i * s.group * s.m);
+        map_rows(n, s, 1, a->past + t + i, a->k + (t + i) * a->ldk, w->B + i * s.group * s.m);
     }
 }
 
@@ -127,7 +132,7 @@ static inline void load_queries(const la_node *n, dims s, const heads *a, work *
     for (int64_t i = 0; i < C; i++) {
         la_prefetch(s.group * s.D, a->q, (t + i + next) * a->ldq);
         la_prefetch(s.group * s.E, a->o, (t + i + next) * a->ldo);
-        map_rows(n, s, s.group, a->q + (t + i) * a->ldq, w->A + i * s.group * s.m);
+        map_rows(n, s, 0, a->past + t + i, a->q + (t + i) * a->ldq, w->A + i * s.group * s.m);
     }
 }
 
@@ -211,13 +216,15 @@ static inline void chunk_backward(dims s, const heads *a, work *w, int64_t h, in
     }
 }
 
-/* dx, the rows of a chunk, from dy; = instead of += if it is the first writer. */
-static inline void store_gradient(const la_node *n, dims s, int64_t C, const la_real *x, int64_t ld,
-                                  const la_real *y, const la_real *dy, la_real *dx, int first) {
-    for (int64_t i = 0; i < C; i++, x += ld, dx += ld, y += s.group * s.m, dy += s.group * s.m) {
-        la_prefetch(s.group * s.D, dx, -s.C * ld);
-        if (first) memset(dx, 0, (size_t)(s.group * s.D) * sizeof *dx);
-        map_rows_backward(n, s, s.group, x, y, dy, dx);
+/* dx, the rows of the chunk at token t, from dy; = instead of += if it is the first writer. */
+static inline void store_gradient(const la_node *n, dims s, int which, int64_t t, int64_t C,
+                                  const la_real *x, int64_t ld, const la_real *y, const la_real *dy,
+                                  la_real *dx, int first) {
+    const int64_t width = s.group * (which ? s.Dk : s.D), m = s.group * s.m;
+    for (int64_t i = 0; i < C; i++, x += ld, dx += ld, y += m, dy += m) {
+        la_prefetch(width, dx, -s.C * ld);
+        if (first) memset(dx, 0, (size_t)width * sizeof *dx);
+        map_rows_backward(n, s, which, t + i, x, y, dy, dx);
     }
 }
 

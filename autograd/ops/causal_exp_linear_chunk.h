@@ -1,7 +1,7 @@
-/* double_softmax_chunk.h -- one chunk of double_softmax.c, with the letters of its derivation: rows
+/* causal_exp_linear_chunk.h -- one chunk of causal_exp_linear.c, with the letters of its derivation: rows
  * in, runs, products, gradients out.  Chunks, segments and states follow each other there. */
-#ifndef LA_DOUBLE_SOFTMAX_CHUNK_H
-#define LA_DOUBLE_SOFTMAX_CHUNK_H
+#ifndef LA_CAUSAL_EXP_LINEAR_CHUNK_H
+#define LA_CAUSAL_EXP_LINEAR_CHUNK_H
 #include "autograd/attention/attention.h"
 #include "autograd/kernel.h"
 #include "tensor/blas.h"
@@ -94,8 +94,9 @@ static heads find(const la_node *n, dims s, int64_t b, int64_t h, la_real *commo
     a.v = v->x + la_token(v, b, 0, h), a.dv = la_plus(v->g, la_token(v, b, 0, h));
     a.o = n->x + la_token(n, b, 0, h), a.g = la_plus(n->g, la_token(n, b, 0, h));
     if (n->n_out == 2) {
-        int64_t at = number * s.D * (s.E + 1);
-        a.state = n->in[3]->x + at, a.dstate = la_plus(n->in[3]->g, at);
+        const la_node *state = la_attn_at(n, LA_AT_STATE);
+        int64_t        at = number * s.D * (s.E + 1);
+        a.state = state->x + at, a.dstate = la_plus(state->g, at);
         a.state_out = n->out[1]->x + at, a.dstate_out = la_plus(n->out[1]->g, at);
     }
     a.saved = la_plus(n->saved, number * s.chunks * s.L);

@@ -1,0 +1,27 @@
+/* words.c -- numbers with a decimal point whatever the locale of the program. */
+#include "tensor/words.h"
+
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* strtod alone would also take "inf", "nan" and "0x1p3". */
+bool la_read_number(const char *s, bool whole, double *x) {
+    if (!*s || s[strspn(s, whole ? "+-0123456789" : "+-.0123456789eE")]) return false;
+    char    *end;
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(plain);
+    *x = strtod(s, &end); /* whole numbers too: the table has none above 2^53 */
+    uselocale(before);
+    if (plain) freelocale(plain);
+    return !*end;
+}
+
+const char *la_shown(const char *s, char buf[LA_SHOWN]) {
+    size_t n = strlen(s), most = LA_SHOWN - 4;
+    size_t kept = n < most ? n : most;
+    while (kept < n && kept > 0 && ((unsigned char)s[kept] & 0xc0) == 0x80)
+        kept--; /* a whole character */
+    for (size_t i = 0; i < kept; i++) buf[i] = (unsigned char)s[i] < 32 || s[i] == 127 ? '?' : s[i];
+    memcpy(buf + kept, kept < n ? "..." : "", kept < n ? 4 : 1);
+    return buf;
+}
