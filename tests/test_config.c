@@ -210,10 +210,10 @@ START_TEST(values_follow_a_space_or_an_equals_sign_and_the_last_one_counts) {
     ck_assert_double_eq(c.lr, 0.05);
     ck_assert(c.bias && c.quiet && !c.overwrite);
     OK(train(
-        "--data - --prompt=a=b --pos rope --optim=sgd --attn double_softmax:chunk=32,eps=0.5"));
+        "--data - --prompt=a=b --pos rope --optim=sgd --attn double_softmax:chunk=32"));
     ck_assert_str_eq(c.data, "-");
     ck_assert_str_eq(c.prompt, "a=b");
-    ck_assert_str_eq(c.attn, "double-softmax:chunk=32,eps=0.5");
+    ck_assert_str_eq(c.attn, "double-softmax:chunk=32");
     ck_assert(la_config_given(&c, LA_OPT_pos) && !la_config_given(&c, LA_OPT_n_head));
     OK(train("--bias --data x --bias=off --prompt=--data"));
     ck_assert(!c.bias);
@@ -358,16 +358,21 @@ END_TEST
 
 START_TEST(a_spec_of_attention_has_a_name_and_keys) {
     la_attn_cfg a;
-    OK(la_attn_spec_parse("elu1", 0.25, &a));
+    OK(la_attn_parse("elu1", 0.25, &a));
     ck_assert_str_eq(a.variant->name, "elu1");
     ck_assert_double_eq(a.eps, 0.25);
     ck_assert_int_eq(a.chunk, 0);
-    OK(la_attn_spec_parse("double_softmax:eps=1e-3,chunk=16", 0.25, &a));
-    ck_assert_str_eq(a.variant->name, "double-softmax");
+    OK(la_attn_parse("cosine:eps=1e-3,chunk=16", 0.25, &a));
+    ck_assert_str_eq(a.variant->name, "cosine");
     ck_assert_double_eq(a.eps, 1e-3);
     ck_assert_int_eq(a.chunk, 16);
-    FAILS(la_attn_spec_parse("elu1/elu1", 0, &a), LA_NAME, "did you mean elu1?");
-    FAILS(la_attn_spec_parse("", 0, &a), LA_NAME, "unknown attention variant");
+    FAILS(la_attn_parse("elu", 0, &a), LA_NAME, "did you mean elu1?");
+    FAILS(la_attn_parse("", 0, &a), LA_NAME, "unknown attention variant");
+    FAILS(la_attn_parse("softmax:eps=1e-3", 0, &a), LA_ARG, "softmax does not read eps");
+    FAILS(la_attn_parse("elu1:decay=2", 0, &a), LA_ARG, "a number between 0 and 1");
+    FAILS(la_attn_parse("elu1:norm=l2", 0, &a), LA_ARG, "rms or none");
+    FAILS(la_attn_parse("elu1:chunk=1.5", 0, &a), LA_ARG, "whole number");
+    FAILS(la_attn_parse("none:chunk=1", 0, &a), LA_ARG, "nor anything else");
 }
 END_TEST
 

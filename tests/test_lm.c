@@ -2,7 +2,7 @@
  * view of the future, decoding, and the values of PyTorch in golden/tiny.txt.
  *
  * Every line of attn.def is run, `none` included, with each kind of positions. */
-#include "testing.h"
+#include "models.h"
 
 #include "autograd/ops.h"
 #include "layers/layers.h"
@@ -12,13 +12,7 @@ enum { B = 2, T = 9, V = 11, C = 12, HEADS = 2, LAYERS = 2, POSITIONS = 3 };
 
 static const char *const pos_names[POSITIONS] = {"learned", "rope", "none"};
 
-static int variants(void) {
-    int n = 0;
-    while (la_attns[n]) n++;
-    return n;
-}
-
-static la_lm_cfg tiny(const la_attn *a, la_pos pos, int bias) {
+static la_lm_cfg tiny(const char *spec, la_pos pos, int bias) {
     return (la_lm_cfg){.vocab = V,
                        .dim = C,
                        .layers = LAYERS,
@@ -26,12 +20,13 @@ static la_lm_cfg tiny(const la_attn *a, la_pos pos, int bias) {
                        .block_size = T,
                        .bias = bias,
                        .pos = pos,
-                       .attn = {.variant = a, .eps = 1e-6}};
+                       .attn = pattern_of(spec, 1e-6)};
 }
 
 static const char *title(const la_lm_cfg *c) {
     static char text[96];
-    snprintf(text, sizeof text, "%s, positions %s, bias %d", c->attn.variant->name,
+    snprintf(text, sizeof text, "%s%s, positions %s, bias %d", c->attn.mix[0].part[0].cfg.variant->name,
+             c->attn.n > 1 || c->attn.mix[0].n > 1 ? " and others" : "",
              pos_names[c->pos], c->bias);
     return text;
 }
@@ -121,9 +116,10 @@ static int next_is(const la_params *p, int i, const char *name, la_shape s) {
 }
 
 START_TEST(parameters_are_gpt2s) { /* _i: variant, positions, bias */
-    const la_attn *a = la_attns[_i / 6];
-    la_lm_cfg      cfg = tiny(a, (la_pos)(_i / 2 % 3), _i % 2);
-    la_lm         *lm;
+    static const char *const with_nothing_of_their_own[] = {"softmax", "elu1", "cosine", "none"};
+    const int attends = strcmp(with_nothing_of_their_own[_i / 6], "none") != 0;
+    la_lm_cfg cfg = tiny(with_nothing_of_their_own[_i / 6], (la_pos)(_i / 2 % 3), _i % 2);
+    la_lm    *lm;
     char           name[64];
     int            i = 0;
     OK(la_lm_create(&lm, &cfg, 1, 0));
@@ -138,7 +134,7 @@ START_TEST(parameters_are_gpt2s) { /* _i: variant, positions, bias */
                  {"ln_2", C, 0, 0}, {"mlp.c_fc", 4 * C, C, 0},    {"mlp.c_proj", C, 4 * C, 0}};
     for (int l = 0; l < LAYERS; l++)
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
-            if (parts[k].attention && !a->op) continue;
+            if (parts[k].attention && !attends) continue;
             snprintf(name, sizeof name, "transformer.h.%d.%s.weight", l, parts[k].name);
             i = next_is(p, i, name,
                         parts[k].in ? la_shape2(parts[k].out, parts[k].in)
@@ -160,7 +156,7 @@ START_TEST(the_reference_model_has_as_many_numbers_as_gpt2_counts) {
                      .layers = 4,
                      .heads = 4,
                      .block_size = 64,
-                     .attn = {.variant = la_attns[0]}};
+                     .attn = pattern_of("softmax", 0)};
     OK(la_lm_create(&lm, &cfg, 1, 0));
     /* per layer 12 C^2 + 2 C, and (V + T) C + C */
     ck_assert_int_eq(la_params_numbers(lm->params),
@@ -177,7 +173,7 @@ START_TEST(weights_start_with_the_spread_of_gpt2) {
                      .heads = 4,
                      .block_size = 64,
                      .bias = 1,
-                     .attn = {.variant = la_attns[0]}};
+                     .attn = pattern_of("softmax", 0)};
     OK(la_lm_create(&lm, &cfg, 1, 0));
     for (int i = 0; i < la_params_count(lm->params); i++) {
         const char *name = la_param_name(lm->params, i);
@@ -221,7 +217,7 @@ START_TEST(sizes_that_do_not_fit_are_sentences) {
                        .heads = bad[i].heads,
                        .block_size = bad[i].block,
                        .pos = bad[i].pos,
-                       .attn = {.variant = la_attns[0]}};
+                       .attn = pattern_of("softmax", 0)};
         FAILS(la_lm_create(&lm, &c, 1, 1), LA_ARG, bad[i].says);
         ck_assert_ptr_null(lm);
     }
@@ -237,10 +233,10 @@ START_TEST(the_first_loss_is_that_of_equal_guesses) {
                      .layers = 4,
                      .heads = 4,
                      .block_size = 64,
-                     .attn = {.variant = la_attns[_i], .eps = 1e-6}};
+                     .attn = pattern_of(model_spec(_i), 1e-6)};
     make(&m, &cfg, 4, 64, 0);
     double l = loss(&m);
-    ck_assert_msg(fabs(l - log(65)) < 0.05, "%s: %g, and ln 65 is %g", cfg.attn.variant->name, l,
+    ck_assert_msg(fabs(l - log(65)) < 0.05, "%s: %g, and ln 65 is %g", model_spec(_i), l,
                   log(65));
     erase(&m, 1);
 }
@@ -253,7 +249,8 @@ START_TEST(one_batch_is_learnt_by_heart_if_the_context_is_seen) {
     const la_optim_def *def;
     la_optim            o;
     model               m;
-    la_lm_cfg           cfg = tiny(la_attns[_i], LA_POS_LEARNED, 0);
+    la_lm_cfg           cfg = tiny(model_spec(_i), LA_POS_LEARNED, 0);
+    const int           attends = strcmp(model_spec(_i), "none") != 0;
     double              blind = 0, last = HUGE_VAL;
     cfg.dim = 32;
     make(&m, &cfg, TEXTS, LEN, 1);
@@ -275,10 +272,10 @@ START_TEST(one_batch_is_learnt_by_heart_if_the_context_is_seen) {
         last = loss(&m);
         OK(la_tape_backward(m.t, 1));
         la_optim_step(&o, 1e-2, la_clip_scale(la_grad_norm(m.lm->params), 1));
-        ck_assert_msg(cfg.attn.variant->op || last > blind * (1 - 1e-4),
+        ck_assert_msg(attends || last > blind * (1 - 1e-4),
                       "without attention: loss %g, below the entropy %g", last, blind);
     }
-    if (cfg.attn.variant->op)
+    if (attends)
         ck_assert_msg(last < 0.1, "%s: the loss is still %g after %d steps", title(&cfg), last,
                       STEPS);
     else
@@ -292,7 +289,7 @@ END_TEST
 /* --- the whole model: _i is variant and positions --- */
 
 static la_lm_cfg combination(int i) {
-    return tiny(la_attns[i / POSITIONS], (la_pos)(i % POSITIONS), i % 2);
+    return tiny(model_spec(i / POSITIONS), (la_pos)(i % POSITIONS), i % 2);
 }
 
 static void move(la_params *p, const la_real *from, double step) {
@@ -539,10 +536,8 @@ static void compare_sums(const golden_model *m, const char *name, const la_param
 static const double GOLDEN = BY_PRECISION(2e-4, 1e-8);
 
 static void make_golden_model(model *m, const golden_model *g, double eps, int64_t len) {
-    const la_attn *a;
-    OK(la_attn_find(g->variant, &a));
-    la_lm_cfg cfg = tiny(a, LA_POS_LEARNED, g->bias);
-    cfg.attn.eps = eps;
+    la_lm_cfg cfg = tiny(g->variant, LA_POS_LEARNED, g->bias);
+    cfg.attn = pattern_of(g->variant, eps);
     make(m, &cfg, B, len, 1);
     golden_start(m->lm);
 }
@@ -682,16 +677,16 @@ END_TEST
 
 int main(void) {
     read_golden();
-    int    n = variants() * POSITIONS;
+    int    n = model_specs() * POSITIONS;
     Suite *s = suite_create("lm");
     TCase *c = add_case(s, "parameters");
-    tcase_add_loop_test(c, parameters_are_gpt2s, 0, variants() * 6);
+    tcase_add_loop_test(c, parameters_are_gpt2s, 0, 4 * 6);
     tcase_add_test(c, the_reference_model_has_as_many_numbers_as_gpt2_counts);
     tcase_add_test(c, weights_start_with_the_spread_of_gpt2);
     tcase_add_test(c, sizes_that_do_not_fit_are_sentences);
     c = add_case(s, "losses");
-    tcase_add_loop_test(c, the_first_loss_is_that_of_equal_guesses, 0, variants());
-    tcase_add_loop_test(c, one_batch_is_learnt_by_heart_if_the_context_is_seen, 0, variants());
+    tcase_add_loop_test(c, the_first_loss_is_that_of_equal_guesses, 0, model_specs());
+    tcase_add_loop_test(c, one_batch_is_learnt_by_heart_if_the_context_is_seen, 0, model_specs());
     c = add_case(s, "whole model");
     if (LA_REAL_BITS == 64)
         tcase_add_loop_test(c, the_gradient_predicts_the_loss_in_any_direction, 0, n);

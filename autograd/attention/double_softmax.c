@@ -21,20 +21,22 @@ static void state_start(const la_attn_cfg *c, int64_t D, int64_t E, la_real *sta
     la_exp_state_start(D, E, state);
 }
 
-static double softmax_at(int64_t n, int64_t step, const double *x, int64_t i) {
+/* log sum_i exp(x_i), of numbers `step` apart. */
+static double log_sum(int64_t n, int64_t step, const double *x) {
     double top = -HUGE_VAL, total = 0;
-    for (int64_t j = 0; j < n; j++) top = fmax(top, x[j * step]);
-    for (int64_t j = 0; j < n; j++) total += exp(x[j * step] - top);
-    return exp(x[i * step] - top) / total;
+    for (int64_t i = 0; i < n; i++) top = fmax(top, x[i * step]);
+    for (int64_t i = 0; i < n; i++) total += exp(x[i * step] - top);
+    return top + log(total);
 }
 
 static void definition(const la_attn_head *x, double *w) {
     for (int64_t t = 0; t < x->T; t++) {
-        int64_t seen = x->cfg->bidirectional ? x->T : t + 1;
-        for (int64_t f = 0; f < x->D; f++)
-            for (int64_t s = 0; s < seen; s++)
-                w[t * x->T + s] += softmax_at(x->D, 1, x->q + t * x->D, f) *
-                                   softmax_at(seen, x->D, x->k + f, s);
+        const double *q = x->q + t * x->D;
+        const int64_t seen = x->cfg->bidirectional ? x->T : t + 1;
+        for (int64_t f = 0; f < x->D; f++) {
+            double a = q[f] - log_sum(x->D, 1, q) - log_sum(seen, x->D, x->k + f);
+            for (int64_t s = 0; s < seen; s++) w[t * x->T + s] += exp(a + x->k[s * x->D + f]);
+        }
     }
 }
 
