@@ -18,6 +18,8 @@ la_node *la_embedding(la_tape *t, la_node *ids,
                       la_node *w); /* ids (...), w (V,C): w[ids], (...,C) */
 la_node *la_layernorm(la_tape *t, la_node *x, la_node *gain, la_node *bias, double eps);
 /* gain, bias (C); bias may be NULL */
+/* x (B,T,H,E), gain (H E): gain x / sqrt(mean(x^2) + eps), the mean of each head */
+la_node *la_rmsnorm(la_tape *t, la_node *x, la_node *gain, double eps);
 la_node *la_gelu(la_tape *t, la_node *x);              /* x Phi(x), exact               */
 la_node *la_dropout(la_tape *t, la_node *x, double p); /* 0 with probability p, else x/(1-p) */
 /* x (B,T,H,D), D even; past (1) or (B), tokens before the text; mask NULL or integers (B,T) */

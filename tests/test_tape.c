@@ -153,6 +153,11 @@ static la_node *gain_too_long(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
     return la_layernorm(t, x, la_input(t, "gain", la_shape1(9), 1), NULL, 1e-5);
 }
+static la_node *gain_of_one_head(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    la_node *heads = la_reshape(t, x, la_shape4(2, 3, 2, 4));
+    return la_rmsnorm(t, heads, la_input(t, "gain", la_shape1(4), 1), 1e-5);
+}
 static la_node *drop_all(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
     return la_dropout(t, x, 1);
@@ -221,6 +226,8 @@ static const struct {
     {gelu_of_columns, LA_SHAPE, "gelu: x is a view of columns"},
     {reshape_of_columns, LA_SHAPE, "cannot become (24)"},
     {gain_too_long, LA_SHAPE, "layernorm: gain must be (8), and is (9)"},
+    {gain_of_one_head, LA_SHAPE,
+     "rmsnorm: wants (B,T,H,E) and a gain (H E); x is (2,3,2,4) and gain"},
     {drop_all, LA_ARG, "[0,1), and is 1"},
     {embed_reals, LA_SHAPE, "embedding: wants integers"},
     {labels_too_few, LA_SHAPE, "cross_entropy: logits are (2,3,8)"},
