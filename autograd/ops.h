@@ -24,6 +24,11 @@ la_node *la_gelu(la_tape *t, la_node *x);              /* x Phi(x), exact       
 la_node *la_dropout(la_tape *t, la_node *x, double p); /* 0 with probability p, else x/(1-p) */
 /* x (B,T,H,D), D even; past (1) or (B), tokens before the text; mask NULL or integers (B,T) */
 la_node *la_rope(la_tape *t, la_node *x, la_node *past, la_node *mask);
+/* x (B,T,C), w (C,W), W >= 2: y_t = sum_i w[:,W-1-i] x_{t-i} in each channel; mask NULL or integers
+ * (B,T), 0 for a token to skip; state NULL or (B,W-1,C), the last tokens before the text, which
+ * comes out at *state_out (NULL: not wanted) */
+la_node *la_short_conv(la_tape *t, la_node *x, la_node *w, la_node *mask, la_node *state,
+                       la_node **state_out);
 la_node *la_cross_entropy(la_tape *t, la_node *logits, la_node *labels);
 /* logits (...,V), labels (...): mean of -log softmax over labels >= 0    */
 /* The same of x w', x (...,C), w (V,C), without the logits in memory */

@@ -180,6 +180,19 @@ static la_node *rope_of_two_pasts_more(la_tape *t, la_node *x, la_node *ids) {
 static la_node *rope_with_a_short_mask(la_tape *t, la_node *x, la_node *ids) {
     return la_rope(t, la_heads(t, x, 0, 2, 4), ids, ids);
 }
+static la_node *conv_of_width_1(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_short_conv(t, x, la_input(t, "w", la_shape2(8, 1), 1), NULL, NULL, NULL);
+}
+static la_node *conv_of_other_channels(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_short_conv(t, x, la_input(t, "w", la_shape2(7, 4), 1), NULL, NULL, NULL);
+}
+static la_node *conv_with_a_long_state(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_short_conv(t, x, la_input(t, "w", la_shape2(8, 4), 1), NULL,
+                         la_input(t, "s", la_shape3(2, 4, 8), 0), NULL);
+}
 static la_node *linear_of_itself(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
     la_node *square = la_reshape(t, x, la_shape2(6, 8));
@@ -234,6 +247,9 @@ static const struct {
     {rope_of_odd_heads, LA_SHAPE, "even D"},
     {rope_of_two_pasts_more, LA_SHAPE, "x is (2,3,2,4), and past is (4)"},
     {rope_with_a_short_mask, LA_SHAPE, "rope: the mask must be integers (B,T)"},
+    {conv_of_width_1, LA_SHAPE, "short_conv: the width must be from 2 to 64, and is 1"},
+    {conv_of_other_channels, LA_SHAPE, "they are (2,3,8) and (7,4)"},
+    {conv_with_a_long_state, LA_SHAPE, "short_conv: the state must be (2,3,8), and is (2,4,8)"},
     {linear_of_itself, LA_ARG, "linear: inputs 1 and 2 are both x"},
     {linear_of_other_sum, LA_ARG, "linear: inputs 1 and 3 are both x"},
     {concat_of_other_rows, LA_SHAPE,
@@ -516,6 +532,106 @@ START_TEST(gradients_of_kept_values_and_of_inference_tapes) {
     FAILS(la_tape_backward(t, 1), LA_STATE, "no parameter");
     ck_assert(g[0] == 7 && g[1] == 7);
     la_tape_destroy(t);
+}
+END_TEST
+
+/* --- texts in pieces, texts with holes --- */
+
+enum { ROW = 11, WIDE = 3, TAPS = 4 };
+
+static const int32_t holes[2 * ROW] = {0, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1,
+                                       1, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0};
+
+/* y of a whole text; then token by token on a tape without gradients, the state in place. */
+START_TEST(short_conv_token_by_token_is_that_of_the_text) {
+    la_real  x[2 * ROW * WIDE], w[WIDE * TAPS], one[2 * WIDE], state[2 * (TAPS - 1) * WIDE] = {0};
+    int32_t  valid[2];
+    la_tape *whole, *token;
+    fill_uniform(2 * ROW * WIDE, 1, 1, x);
+    fill_uniform(WIDE * TAPS, 1, 2, w);
+    OK(la_tape_create(&whole, NULL));
+    OK(la_tape_create(&token, NULL));
+    la_node *y =
+        la_keep(la_short_conv(whole, la_leaf(whole, "x", la_shape3(2, ROW, WIDE), x, NULL),
+                              la_leaf(whole, "w", la_shape2(WIDE, TAPS), w, NULL),
+                              la_integers(whole, "mask", la_shape2(2, ROW), holes), NULL, NULL));
+    la_node *out;
+    la_node *y1 = la_keep(
+        la_short_conv(token, la_leaf(token, "x", la_shape3(2, 1, WIDE), one, NULL),
+                      la_leaf(token, "w", la_shape2(WIDE, TAPS), w, NULL),
+                      la_integers(token, "mask", la_shape2(2, 1), valid),
+                      la_leaf(token, "state", la_shape3(2, TAPS - 1, WIDE), state, NULL), &out));
+    OK(la_tape_seal(whole, NULL));
+    OK(la_tape_seal(token, NULL));
+    ck_assert_ptr_eq(out->x, state);
+    OK(la_tape_forward(whole));
+    for (int t = 0; t < ROW; t++) {
+        for (int b = 0; b < 2; b++) {
+            memcpy(one + b * WIDE, x + (b * ROW + t) * WIDE, WIDE * sizeof *x);
+            valid[b] = holes[b * ROW + t];
+        }
+        OK(la_tape_forward(token));
+        for (int b = 0; b < 2; b++)
+            ck_assert_msg(differ(WIDE, y1->x + b * WIDE, y->x + (b * ROW + t) * WIDE) < 0,
+                          "token %d of row %d differs", t, b);
+    }
+    la_tape_destroy(whole), la_tape_destroy(token);
+}
+END_TEST
+
+/* y and D[sum y^2, x] of an op on a text with holes, which hold NaN (where the op must not look),
+ * and of the same text without them, where the rest of a row does not count: equal where a token is
+ * valid, else 0. */
+typedef la_node *on_holes(la_tape *t, la_node *x, la_node *mask);
+
+static la_node *short_conv_of(la_tape *t, la_node *x, la_node *mask) {
+    la_node *flat = la_reshape(t, x, la_shape3(2, ROW, 4));
+    return la_short_conv(t, flat, la_named(t, input(t, la_shape2(4, TAPS)), "w"), mask, NULL, NULL);
+}
+static la_node *rope_of(la_tape *t, la_node *x, la_node *mask) {
+    static const int32_t past[] = {3, 40};
+    return la_rope(t, x, la_integers(t, "past", la_shape1(2), past), mask);
+}
+
+START_TEST(a_text_with_holes_is_the_text_without_them) {
+    static on_holes *const ops[] = {short_conv_of, rope_of};
+    static int32_t         all[2 * ROW];
+    enum { W = 4, LEN = 2 * ROW * W };
+    la_real *y[2], *g[2];
+    for (int k = 0; k < 2; k++) {
+        la_tape *t = training();
+        la_node *x = input(t, la_shape4(2, ROW, 2, 2));
+        for (int i = 0; i < 2 * ROW; i++) all[i] = 1;
+        la_node *is = ops[_i](t, x, la_integers(t, "mask", la_shape2(2, ROW), k ? all : holes));
+        is = la_keep(is);
+        la_node *cotangent = la_input(t, "c", is->shape, 0), *loss = la_inner(t, is, cotangent);
+        OK(la_tape_seal(t, loss));
+        for (int i = 0; i < la_tape_len(t); i++)
+            if (!strcmp(la_tape_at(t, i)->name, "w"))
+                fill_uniform(la_len(la_tape_at(t, i)->shape), 1, 3, la_tape_at(t, i)->x);
+        for (int i = 0, r = 0; i < 2 * ROW; i++) {
+            if (i % ROW == 0) r = i;
+            int to = k ? r : i;
+            if (holes[i]) fill_uniform(W, 1, (uint32_t)(100 + i), x->x + to * W);
+            if (holes[i]) fill_uniform(W, 1, (uint32_t)(200 + i), cotangent->x + to * W);
+            r += holes[i];
+        }
+        for (int i = 0; !k && i < LEN; i++)
+            if (!holes[i / W] && ops[_i] == short_conv_of) x->x[i] = R(NAN);
+        step(t);
+        y[k] = copy_of(LEN, is->x), g[k] = copy_of(LEN, x->g);
+        la_tape_destroy(t);
+    }
+    for (int i = 0, r = 0; i < 2 * ROW; i++) {
+        if (i % ROW == 0) r = i;
+        for (int j = 0; j < W; j++) {
+            ck_assert_msg(g[0][i * W + j] == (holes[i] ? g[1][r * W + j] : 0), "gradient %d", i);
+            if (holes[i] || ops[_i] == short_conv_of)
+                ck_assert_msg(y[0][i * W + j] == (holes[i] ? y[1][r * W + j] : 0), "token %d", i);
+        }
+        r += holes[i];
+    }
+    for (int k = 0; k < 2; k++) free(y[k]), free(g[k]);
 }
 END_TEST
 
@@ -1169,6 +1285,9 @@ int main(void) {
                         sizeof covers / sizeof *covers);
     tcase_add_test(c, columns_of_two_shapes_of_a_tensor_are_added);
     tcase_add_test(c, only_the_first_writer_of_a_gradient_sets_it);
+    c = add_case(s, "pieces and holes");
+    tcase_add_test(c, short_conv_token_by_token_is_that_of_the_text);
+    tcase_add_loop_test(c, a_text_with_holes_is_the_text_without_them, 0, 2);
     c = add_case(s, "memory");
     tcase_add_test(c, shared_memory_changes_no_bit_and_saves_much);
     tcase_add_test(c, a_kept_value_survives_backward);
