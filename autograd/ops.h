@@ -14,6 +14,13 @@ la_node *la_linear(la_tape *t, la_node *x, la_node *w, la_node *b); /* x (...,I)
 la_node *la_linear_gelu(la_tape *t, la_node *x, la_node *w, la_node *b); /* gelu(x w' + b) */
 la_node *la_linear_add(la_tape *t, la_node *x, la_node *w, la_node *b,
                        la_node *r); /* x w' + b + r  */
+/* Of each head, x (B,T,H,D), w (H,m,D) or, with bias, (H,m,D+1) whose last column it is:
+ * y_i = scale w_i.x^ + w_iD - square |x|^2, (B,T,H,m); x^ = x, or, with unit, x / |x| */
+typedef struct la_head_linear_cfg {
+    double scale, square;
+    int    unit, bias;
+} la_head_linear_cfg;
+la_node *la_head_linear(la_tape *t, la_node *x, la_node *w, const la_head_linear_cfg *c);
 la_node *la_embedding(la_tape *t, la_node *ids,
                       la_node *w); /* ids (...), w (V,C): w[ids], (...,C) */
 la_node *la_layernorm(la_tape *t, la_node *x, la_node *gain, la_node *bias, double eps);

@@ -198,6 +198,11 @@ static la_node *linear_of_itself(la_tape *t, la_node *x, la_node *ids) {
     la_node *square = la_reshape(t, x, la_shape2(6, 8));
     return la_linear(t, square, square, NULL);
 }
+static la_node *head_linear_without_bias(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_head_linear(t, la_heads(t, x, 0, 2, 3), la_input(t, "w", la_shape3(2, 5, 3), 1),
+                          &(la_head_linear_cfg){.scale = 1, .bias = 1});
+}
 static la_node *linear_of_other_sum(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
     return la_linear_add(t, x, la_input(t, "w", la_shape2(4, 8), 1), NULL, x);
@@ -251,6 +256,7 @@ static const struct {
     {conv_of_other_channels, LA_SHAPE, "they are (2,3,8) and (7,4)"},
     {conv_with_a_long_state, LA_SHAPE, "short_conv: the state must be (2,3,8), and is (2,4,8)"},
     {linear_of_itself, LA_ARG, "linear: inputs 1 and 2 are both x"},
+    {head_linear_without_bias, LA_SHAPE, "weight (H,m,D+1); they are (2,3,2,3) and (2,5,3)"},
     {linear_of_other_sum, LA_ARG, "linear: inputs 1 and 3 are both x"},
     {concat_of_other_rows, LA_SHAPE,
      "concat: wants (B,T,H,D) of one B and T; x is (2,3,2,2) and b"},
@@ -632,6 +638,25 @@ START_TEST(a_text_with_holes_is_the_text_without_them) {
         r += holes[i];
     }
     for (int k = 0; k < 2; k++) free(y[k]), free(g[k]);
+}
+END_TEST
+
+/* A unit vector of a row of zeros is 0 and has no gradient; the square has its own, which is 0. */
+START_TEST(a_row_of_zeros_has_no_direction) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape4(1, 2, 1, 3)), *w = input(t, la_shape3(1, 2, 4));
+    seal_sum(t, la_keep(la_head_linear(
+                    t, x, w, &(la_head_linear_cfg){2, .square = 3, .unit = 1, .bias = 1})));
+    for (int i = 0; i < 8; i++) w->x[i] = R(i + 1);
+    x->x[4] = R(0.5); /* the second row: (0, 0.5, 0) */
+    step(t);
+    for (int i = 0; i < 3; i++) ck_assert(x->g[i] == 0);
+    is("D[y, x_0], along w_00 + w_10", x->g + 3, 2 * (1 + 5) / sqrt(0.25 + 1e-12));
+    is("D[y, x_1], by the square alone", x->g + 4,
+       -2 * 3 * 2 * 0.5 + 2 * (2 + 6) * 1e-12 / pow(0.25 + 1e-12, 1.5));
+    is("D[y, w_01], the unit vector", w->g + 1, 2 * 0.5 / sqrt(0.25 + 1e-12));
+    is("D[y, bias_0]", w->g + 3, 2);
+    la_tape_destroy(t);
 }
 END_TEST
 
@@ -1280,6 +1305,7 @@ int main(void) {
     tcase_add_test(c, views_share_values_and_gradients);
     tcase_add_test(c, a_node_that_the_loss_does_not_need_has_no_gradient);
     tcase_add_test(c, gradients_of_kept_values_and_of_inference_tapes);
+    tcase_add_test(c, a_row_of_zeros_has_no_direction);
     c = add_case(s, "first writers");
     tcase_add_loop_test(c, columns_that_cover_a_gradient_once_are_written_and_others_added, 0,
                         sizeof covers / sizeof *covers);
