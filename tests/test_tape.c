@@ -1248,8 +1248,178 @@ START_TEST(parameters_are_named_aligned_and_drawn_from_the_seed) {
 }
 END_TEST
 
+START_TEST(initial_values_are_of_their_kind) {
+    enum { ROWS_ = 30, COLS_ = 40, N = 2 * ROWS_ * COLS_ };
+    la_params *p;
+    OK(la_params_create(&p));
+    la_params_add(p, "constant", la_shape2(2, 3), LA_INIT_CONSTANT, -0.75);
+    la_params_add(p, "last", la_shape3(2, 3, 4), LA_INIT_LAST, 0);
+    la_params_add(p, "exact", la_shape3(2, 3, 4), LA_INIT_IDENTITY, 0);
+    la_params_add(p, "identity", la_shape3(2, ROWS_, COLS_), LA_INIT_IDENTITY, 0.1);
+    OK(la_params_alloc(p, 1, 0));
+    const la_real *x[4];
+    for (int i = 0; i < 4; i++) x[i] = la_params_x(p) + la_param_offset(p, i);
+    for (int i = 0; i < 6; i++) ck_assert(x[0][i] == R(-0.75));
+    for (int i = 0; i < 24; i++) {
+        ck_assert(x[1][i] == (i % 4 == 3));
+        ck_assert(x[2][i] == (i / 4 % 3 == i % 4));
+    }
+    double mean = 0, square = 0;
+    for (int i = 0; i < N; i++) {
+        double e = (double)x[3][i] - (i / COLS_ % ROWS_ == i % COLS_);
+        mean += e / N, square += e * e / N;
+    }
+    ck_assert_double_eq_tol(mean, 0, 5 * 0.1 / sqrt(N));
+    ck_assert_double_eq_tol(square, 0.01, 5 * 0.01 * sqrt(2.0 / N));
+    la_params_destroy(p);
+}
+END_TEST
+
+/* Rows of a block at right angles, also of a last block that is short, and of length chi_D. */
+START_TEST(orthogonal_features_are_orthogonal_in_blocks_and_as_long_as_normal_vectors) {
+    enum { HEADS = 200, FEATURES = 40, DIM = 16, N = HEADS * FEATURES };
+    la_params *p;
+    OK(la_params_create(&p));
+    la_params_add(p, "w", la_shape3(HEADS, FEATURES, DIM), LA_INIT_ORTHOGONAL, 0);
+    OK(la_params_alloc(p, 3, 0));
+    const la_real *w = la_params_x(p);
+    double         mean = 0, square = 0, across = 0;
+    for (int i = 0; i < N; i++) {
+        double own = 0;
+        for (int j = i / FEATURES * FEATURES; j <= i; j++) {
+            double s = 0, other = 0;
+            for (int d = 0; d < DIM; d++) {
+                s += (double)w[i * DIM + d] * (double)w[j * DIM + d];
+                other += (double)w[j * DIM + d] * (double)w[j * DIM + d];
+                if (j == i) own += (double)w[i * DIM + d] * (double)w[i * DIM + d];
+            }
+            if (j == i)
+                break;
+            else if (i % FEATURES / DIM == j % FEATURES / DIM)
+                ck_assert_msg(fabs(s) <= 8 * LA_REAL_EPSILON * DIM * fmax(1, other),
+                              "rows %d and %d: %g", i, j, s);
+            else
+                across = fmax(across, fabs(s));
+        }
+        mean += own / N, square += own * own / N;
+    }
+    ck_assert(across > 1); /* one block and the next are independent */
+    ck_assert_double_eq_tol(mean, DIM, 5 * sqrt(2.0 * DIM / N)); /* chi^2 of DIM */
+    ck_assert_double_eq_tol(square - mean * mean, 2 * DIM, 5 * 2 * DIM * sqrt(3.0 / N));
+    la_params_destroy(p);
+}
+END_TEST
+
+static la_params *with_frozen(uint64_t seed) {
+    la_params *p;
+    OK(la_params_create(&p));
+    la_params_add(p, "trained", la_shape3(2, 5, 3), LA_INIT_ORTHOGONAL, 0);
+    la_params_add_frozen(p, "features", la_shape3(2, 5, 3), LA_INIT_ORTHOGONAL, 0);
+    la_params_add_frozen(p, "ones", la_shape2(3, 3), LA_INIT_ONE, 0);
+    la_params_add_frozen(p, "normal", la_shape1(7), LA_INIT_NORMAL, 2);
+    OK(la_params_alloc(p, seed, 1));
+    return p;
+}
+
+/* Parameter i, bit for bit. */
+static int same(la_params *a, la_params *b, int i) {
+    size_t at = la_param_offset(a, i);
+    return differ(la_len(la_param_shape(a, i)), la_params_x(a) + at, la_params_x(b) + at) < 0;
+}
+
+START_TEST(frozen_features_are_drawn_again_by_seed_and_draw) {
+    la_params *a = with_frozen(1), *b = with_frozen(1), *other = with_frozen(2);
+    for (int i = 0; i < 4; i++) ck_assert_int_eq(same(a, other, i), i == 2);
+    ck_assert(differ(30, la_params_x(a), la_params_x(a) + la_param_offset(a, 1)) >= 0);
+    la_params_redraw(a, 1, 7);
+    for (int i = 0; i < 4; i++) ck_assert_int_eq(same(a, b, i), i == 0 || i == 2);
+    la_params_redraw(b, 1, 8);
+    for (int i = 1; i < 4; i += 2) ck_assert(!same(a, b, i));
+    la_params_redraw(b, 1, 7);
+    for (int i = 0; i < 4; i++) ck_assert(same(a, b, i));
+    la_params_redraw(b, 2, 0); /* the values of la_params_alloc */
+    for (int i = 1; i < 4; i++) ck_assert(same(b, other, i));
+    la_params_destroy(a), la_params_destroy(b), la_params_destroy(other);
+}
+END_TEST
+
+START_TEST(a_frozen_parameter_has_no_gradient_and_is_not_counted) {
+    la_params *p = with_frozen(1);
+    ck_assert_int_eq(la_params_count(p), 4);
+    ck_assert_int_eq(la_params_numbers(p), 30);
+    ck_assert_int_eq(la_params_frozen_numbers(p), 30 + 9 + 7);
+    for (int i = 0; i < 4; i++) ck_assert_int_eq(la_param_frozen(p, i), i > 0);
+    ck_assert(la_param_decays(p, 0) && !la_param_decays(p, 1) && !la_param_decays(p, 2));
+    la_tape *t = training();
+    la_node *w = la_param_node(t, p, 0), *frozen = la_param_node(t, p, 1);
+    ck_assert_ptr_eq(la_param_node(t, p, 1), frozen);
+    OK(la_tape_seal(t, la_inner(t, w, frozen)));
+    ck_assert_ptr_null(frozen->g);
+    step(t);
+    ck_assert(differ(30, la_params_g(p), frozen->x) < 0); /* D[w . f, w] = f */
+    ck_assert(largest((int64_t)(la_params_len(p) - la_param_offset(p, 1)),
+                      la_params_g(p) + la_param_offset(p, 1)) == 0);
+    la_tape_destroy(t);
+    la_params_destroy(p);
+}
+END_TEST
+
+/* FAVOR+: phi(x) = m^-1/2 exp(W x D^-1/4 - |x|^2 D^-1/2 / 2) has E phi(q).phi(k) =
+ * exp(q.k / sqrt D).  Each head is a draw of its own; for q = -k each single draw is exact. */
+START_TEST(positive_random_features_estimate_exp_without_bias) {
+    enum { HEADS = 2048, DRAWS = 3, N = HEADS * DRAWS, FEATURES = 64, DIM = 16, TOKENS = 4 };
+    static const int pairs[][2] = {{0, 1}, {2, 2}, {3, 3}, {2, 3}};
+    enum { PAIRS = sizeof pairs / sizeof *pairs };
+    double             sum[PAIRS] = {0}, squares[PAIRS] = {0};
+    la_head_linear_cfg cfg = {.scale = pow(DIM, -0.25), .square = pow(DIM, -0.5) / 2};
+    la_real            vector[TOKENS][DIM] = {{0}};
+    la_params         *p;
+    la_tape           *t;
+    for (int i = 0; i < 2; i++) {
+        fill_normal(DIM, 1, (uint32_t)i, vector[i]);
+        double norm = sqrt(la_norm2(DIM, vector[i]));
+        for (int d = 0; d < DIM; d++) vector[i][d] /= R(norm);
+        vector[2 + i][0] = i ? -1 : 1;
+    }
+    OK(la_params_create(&p));
+    la_param w =
+        la_params_add_frozen(p, "w", la_shape3(HEADS, FEATURES, DIM), LA_INIT_ORTHOGONAL, 0);
+    OK(la_params_alloc(p, 5, 0));
+    OK(la_tape_create(&t, NULL));
+    la_node *x = la_input(t, "x", la_shape4(1, TOKENS, HEADS, DIM), 0);
+    la_node *y = la_keep(la_head_linear(t, x, la_param_node(t, p, w), &cfg));
+    OK(la_tape_seal(t, NULL));
+    for (int i = 0; i < TOKENS * HEADS; i++)
+        memcpy(x->x + i * DIM, vector[i / HEADS], sizeof vector[0]);
+    for (int draw = 0; draw < DRAWS; draw++) {
+        la_params_redraw(p, 5, (uint64_t)draw);
+        OK(la_tape_forward(t));
+        for (int i = 0; i < PAIRS * HEADS; i++) {
+            const la_real *a = y->x + (pairs[i / HEADS][0] * HEADS + i % HEADS) * FEATURES;
+            const la_real *b = y->x + (pairs[i / HEADS][1] * HEADS + i % HEADS) * FEATURES;
+            double         s = 0;
+            for (int j = 0; j < FEATURES; j++) s += exp((double)a[j] + (double)b[j]) / FEATURES;
+            sum[i / HEADS] += s, squares[i / HEADS] += s * s;
+        }
+    }
+    for (int i = 0; i < PAIRS; i++) {
+        double inner = 0, mean = sum[i] / N, error = sqrt((squares[i] / N - mean * mean) / N);
+        for (int d = 0; d < DIM; d++)
+            inner += (double)vector[pairs[i][0]][d] * (double)vector[pairs[i][1]][d];
+        double want = exp(inner / sqrt(DIM));
+        if (i == 3)
+            ck_assert_double_eq_tol(mean, want, BY_PRECISION(1e-6, 1e-12));
+        else
+            ck_assert_msg(error > 0 && error < 0.003 * want && fabs(mean - want) < 4 * error,
+                          "pair %d: %g with an error of %g, not %g", i, mean, error, want);
+    }
+    la_tape_destroy(t);
+    la_params_destroy(p);
+}
+END_TEST
+
 START_TEST(bad_parameters_are_sentences_at_alloc) {
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 6; k++) {
         la_params *p;
         OK(la_params_create(&p));
         la_params_add(p, "w", la_shape1(3), LA_INIT_ONE, 0);
@@ -1259,13 +1429,18 @@ START_TEST(bad_parameters_are_sentences_at_alloc) {
             ck_assert_int_eq(la_params_add(p, "v", la_shape1(0), LA_INIT_ONE, 0), LA_NO_PARAM);
         for (int i = 0; k == 2 && i < 40; i++) la_params_push(p, "deeper");
         if (k == 3) la_params_push(p, "%0300d", 0);
+        if (k == 4) la_params_add_frozen(p, "f", la_shape2(3, 4), LA_INIT_ORTHOGONAL, 0);
+        if (k == 5) la_params_add(p, "i", la_shape1(4), LA_INIT_IDENTITY, 0);
         static const struct {
             la_status   status;
             const char *says;
-        } expect[] = {{LA_NAME, "two parameters named w"},
-                      {LA_SHAPE, "v cannot have the shape (0)"},
-                      {LA_ARG, "more than 16 deep"},
-                      {LA_ARG, "longer than"}};
+        } expect[] = {
+            {LA_NAME, "two parameters named w"},
+            {LA_SHAPE, "v cannot have the shape (0)"},
+            {LA_ARG, "more than 16 deep"},
+            {LA_ARG, "longer than"},
+            {LA_SHAPE, "f starts as orthogonal features and must be (H,m,D); it is (3,4)"},
+            {LA_SHAPE, "i starts as an identity and must be (...,rows,cols); it is (4)"}};
         FAILS(la_params_alloc(p, 1, 1), expect[k].status, expect[k].says);
         la_params_destroy(p);
     }
@@ -1334,6 +1509,11 @@ int main(void) {
     tcase_add_test(c, dropout_masks_are_a_function_of_seed_step_and_node);
     c = add_case(s, "parameters");
     tcase_add_test(c, parameters_are_named_aligned_and_drawn_from_the_seed);
+    tcase_add_test(c, initial_values_are_of_their_kind);
+    tcase_add_test(c, orthogonal_features_are_orthogonal_in_blocks_and_as_long_as_normal_vectors);
+    tcase_add_test(c, frozen_features_are_drawn_again_by_seed_and_draw);
+    tcase_add_test(c, a_frozen_parameter_has_no_gradient_and_is_not_counted);
+    tcase_add_test(c, positive_random_features_estimate_exp_without_bias);
     tcase_add_test(c, bad_parameters_are_sentences_at_alloc);
     return run_suite(s);
 }
