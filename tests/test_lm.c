@@ -231,7 +231,7 @@ START_TEST(the_first_loss_is_that_of_equal_guesses) {
     la_lm_cfg cfg = {.vocab = 65,
                      .dim = 128,
                      .layers = 4,
-                     .heads = 4,
+                     .heads = HEADS,
                      .block_size = 64,
                      .attn = pattern_of(model_spec(_i), 1e-6)};
     make(&m, &cfg, 4, 64, 0);
