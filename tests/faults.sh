@@ -58,7 +58,7 @@ faults=(
   "dropout: the same mask each step|autograd/ops/dropout.c|run->step * quads + |"
   "heads mixed|autograd/kernel.h|* n->ld + h * n->shape.d[3];|* n->ld;"
   "gradients not cleared|autograd/replay.c|memset(n->g + from, 0,|memset(n->g + from, 0, 0 *"
-  "written though columns are left over|autograd/lives.c|return sum == ld ? mask : 0;|return mask;"
+  "written though columns are left over|autograd/lives.c|return covered == la_len(owner->shape) ? mask : 0;|return mask;"
   "written though columns overlap|autograd/lives.c|if (a.from < b.to && b.from < a.to) return 0;|"
   "layernorm: dx added to garbage|tensor/vec_kernels.c|dx[c] = set ? d : dx[c] + d;|dx[c] += d;"
   "values freed before backward reads them|autograd/lives.c|n->op->reads & LA_READS_IN(j))|n->op->reads & LA_READS_OUT(j))"
