@@ -63,8 +63,10 @@ typedef struct la_lm_cfg {
     la_pos      pos;
     double      dropout;
     int         bias;
-    int         recompute; /* keep only what goes from block to block until backward             */
-    size_t      max_bytes; /* of weights and gradients; 0: no limit                            */
+    int         bidirectional; /* every token sees the whole text: the masked objective       */
+    int         mask_token;    /* one more row of wte, [MASK]: looked up, never predicted     */
+    int         recompute;     /* keep only what goes from block to block until backward      */
+    size_t      max_bytes;     /* of weights and gradients; 0: no limit                       */
 } la_lm_cfg;
 
 typedef struct la_block_layer {
@@ -100,6 +102,7 @@ typedef struct la_lm_input {
     int64_t  capacity;  /* of the state                                                       */
 } la_lm_input;
 
+/* Of the V tokens, also where there is a [MASK]. */
 la_node *la_lm_logits(const la_lm *lm, la_tape *t, const la_lm_input *in); /* (B,T,V) */
 la_node *la_lm_loss(const la_lm *lm, la_tape *t, const la_lm_input *in, la_node *labels); /* (1) */
 #endif

@@ -680,6 +680,47 @@ START_TEST(accumulated_micro_batches_are_one_batch) { /* two texts, each with a 
 }
 END_TEST
 
+/* Number i of both models, where wte differs by a last row. */
+static void same_bits(const char *what, const model *a, const model *b, la_param i) {
+    la_params *p = a->lm->params, *q = b->lm->params;
+    int64_t    n = la_len(la_param_shape(p, i));
+    size_t     at = la_param_offset(p, i), to = la_param_offset(q, i);
+    ck_assert_msg(differ(n, la_params_x(p) + at, la_params_x(q) + to) < 0 &&
+                      differ(n, la_params_g(p) + at, la_params_g(q) + to) < 0,
+                  "%s: %s has other bits", what, la_param_name(p, i));
+}
+
+START_TEST(a_mask_token_is_looked_up_and_never_predicted) {
+    la_lm_cfg cfg = tiny(la_attns[_i / POSITIONS], (la_pos)(_i % POSITIONS), _i % 2);
+    model     plain, masked;
+    make(&plain, &cfg, B, T, 1);
+    cfg.mask_token = 1;
+    make(&masked, &cfg, B, T, 1);
+    la_params *p = masked.lm->params;
+    la_shape   logits = masked.logits->shape, wte = la_param_shape(p, masked.lm->wte);
+    ck_assert_int_eq(la_last(logits), V);
+    ck_assert(la_shape_eq(wte, la_shape2(V + 1, C)));
+    /* a text without it: the model without it */
+    double without = loss(&plain);
+    ck_assert_double_eq(loss(&masked), without);
+    OK(la_tape_backward(plain.t, 1));
+    OK(la_tape_backward(masked.t, 1));
+    for (la_param i = 0; i < la_params_count(p); i++) same_bits(title(&cfg), &plain, &masked, i);
+    const la_real *row = la_params_g(p) + la_param_offset(p, masked.lm->wte) + V * C;
+    ck_assert_double_eq(largest(C, row), 0);
+    /* a text with it */
+    masked.tokens[3] = V;
+    ck_assert_double_ne(loss(&masked), without);
+    OK(la_tape_backward(masked.t, 1));
+    ck_assert_double_gt(largest(C, row), 0);
+    masked.labels[2] = V;
+    FAILS(la_tape_forward(masked.t), LA_ARG, "label 11 at 2");
+    plain.tokens[3] = V;
+    FAILS(la_tape_forward(plain.t), LA_ARG, "id 11 at 3");
+    erase(&plain, 1), erase(&masked, 1);
+}
+END_TEST
+
 int main(void) {
     read_golden();
     int    n = variants() * POSITIONS;
@@ -703,6 +744,7 @@ int main(void) {
     tcase_add_loop_test(c, decoding_goes_on_from_a_prompt, 0, n);
     tcase_add_loop_test(c, recomputation_changes_no_bit_and_needs_less_memory, 0, n);
     tcase_add_loop_test(c, dropout_is_for_training_only, 0, n);
+    tcase_add_loop_test(c, a_mask_token_is_looked_up_and_never_predicted, 0, n);
     tcase_add_loop_test(c, accumulated_micro_batches_are_one_batch, 0, n);
     c = add_case(s, "golden values");
     tcase_add_test(c, golden_values_are_there_for_every_variant);

@@ -50,7 +50,7 @@ typedef struct la_attn_flops {
 la_attn_flops     la_attn_flops_of(const la_attn *a, int64_t T, int64_t D);
 extern const char la_attn_flops_text[]; /* the rule, for the head of a table */
 /* Numbers in the matrix products of a token: all matrices but the table of positions, which is
- * only looked up.  That of tokens counts once, for the logits. */
+ * only looked up.  That of tokens counts once, for the logits, without [MASK]. */
 double            la_lm_weights(const la_lm *lm);
 
 /* --- one variant on random q, k, v (batch, n, heads, d): the node's own time --- */

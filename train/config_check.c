@@ -95,6 +95,10 @@ la_status la_config_check(const la_config *c) {
             LA_ARG,
             "--pos rope needs heads of even size, and --n-embd %lld by --n-head %lld is %lld", dim,
             heads, dim / heads);
+    if (c->sample_every && !strcmp(c->objective, "mlm"))
+        return la_fail(LA_ARG,
+                       "--sample-every writes the next token again and again, and a model of "
+                       "--objective mlm has none: it fills in hidden tokens of a whole text");
     if (strcmp(c->schedule, "constant") != 0 && c->min_lr > c->lr) {
         char low[LA_NUMBER_TEXT], high[LA_NUMBER_TEXT];
         return la_fail(LA_ARG, "--min-lr must not be above --lr %s, and is %s%s",
@@ -171,7 +175,9 @@ la_status la_config_out_dir(const la_config *c, char **path) {
         snprintf(*path, room, "%s", c->out_dir);
         return LA_OK;
     }
-    snprintf(*path, room, "runs/%s-s%lld", c->attn, (long long)c->seed);
+    const char *objective = strcmp(c->objective, "causal") ? c->objective : "";
+    snprintf(*path, room, "runs/%s%s%s-s%lld", c->attn, *objective ? "-" : "", objective,
+             (long long)c->seed);
     for (char *s = *path + strlen("runs/"); *s; s++)
         if (!strchr(plain, *s)) *s = '-';
     return LA_OK;
