@@ -70,6 +70,9 @@ faults=(
   "decay on vectors too|autograd/params.c|shape.n >= 2;|shape.n >= 1;"
   "warm-up starts at 0|optim/optim.c|(double)(step + 1) /|(double)step /"
   "k reads q's columns|layers/attention.c|la_heads(t, qkv, i * l->dim,|la_heads(t, qkv, i / 2 * l->dim,"
+  "masks: one in ten too few are hidden|data/masking.c|of_ten < 8|of_ten < 7"
+  "masks: the row's number forgotten|data/masking.c|(first + (uint64_t)r) *|(first / 2 + (uint64_t)r) *"
+  "[MASK] is predicted|layers/lm.c|return lm->cfg.mask_token ? la_first_rows|return 0 ? la_first_rows"
   "targets not shifted|data/loader.c|start + 1|start"
   "a coefficient of exp|tensor/vec_kernels.c|4.16666667e-2f|4.16766667e-2f"
 )

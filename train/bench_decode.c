@@ -64,7 +64,6 @@ static la_status prepare(run *r) {
     r->tokens = c->repeats ? c->repeats : TOKENS;
     if (!la_config_given(c, LA_OPT_pos)) model.pos = "none";
     LA_TRY(la_model_cfg(&model, c->vocab, &cfg));
-    LA_TRY(la_sampler_check(&cfg));
     if (cfg.pos == LA_POS_LEARNED && most + WARM + r->tokens > c->block_size)
         return la_fail(LA_ARG,
                        "--pos learned has --block-size %lld positions, and position %lld with "
