@@ -82,7 +82,7 @@ static columns columns_of(const la_tape *t, const la_node *n) {
  * cover its every element exactly once, as q, k and v do in one product.  Else 0. */
 static unsigned settable(const la_tape *t, const la_node *n, const la_node *owner) {
     unsigned mask = 0;
-    int64_t  sum = 0, ld = 0;
+    int64_t  covered = 0, ld = 0;
     for (int i = 0; i < n->n_in; i++) {
         if (la_owner(t, n->in[i]) != owner) continue;
         columns a = columns_of(t, n->in[i]);
@@ -93,10 +93,10 @@ static unsigned settable(const la_tape *t, const la_node *n, const la_node *owne
             if (a.from < b.to && b.from < a.to) return 0;
         }
         mask |= LA_SETS_IN(i);
-        sum += a.to - a.from;
+        covered += la_len(n->in[i]->shape);
         ld = a.ld;
     }
-    return sum == ld ? mask : 0;
+    return covered == la_len(owner->shape) ? mask : 0;
 }
 
 /* The walk goes down, so the first op met that has `owner` as input writes it first: with =, or

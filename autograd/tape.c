@@ -117,6 +117,19 @@ la_node *la_heads(la_tape *t, la_node *x, int64_t first, int64_t H, int64_t D) {
     return n;
 }
 
+la_node *la_first_rows(la_tape *t, la_node *x, int64_t n) {
+    char text[LA_SHAPE_TEXT];
+    if (!x) return NULL;
+    if (n < 1 || n > x->shape.d[0])
+        return la_tape_fail(t, la_fail(LA_SHAPE, "first_rows: %lld are not in %s, which is %s",
+                                       (long long)n, x->name, la_shape_text(x->shape, text)));
+    la_shape s = x->shape;
+    s.d[0] = n;
+    la_node *y = view(t, x, x->name, 0, s);
+    if (y) y->ld = x->ld;
+    return y;
+}
+
 /* Two inputs of one tensor, where the op cannot take that. */
 static la_status check_distinct(const la_tape *t, const la_op *op, const la_node *n) {
     for (int i = 0; op->distinct && i < n->n_in; i++)

@@ -5,10 +5,10 @@
  *   replay   LA_TRY(la_tape_forward(t));  LA_TRY(la_tape_backward(t, 1));
  *
  * Nodes stand in the order they were recorded, so inputs precede their readers: forward
- * is a loop up, backward a loop down (in which a part that is recomputed runs forward once more, and
- * reads its integers again), and there is no sort.  Recording never crashes: a
- * failure returns NULL, NULL inputs give NULL, and la_tape_seal() reports the first
- * failure as a sentence.  A sealed tape allocates nothing. */
+ * is a loop up, backward a loop down (in which a part that is recomputed runs forward once more,
+ * and reads its integers again), and there is no sort.  Recording never crashes: a failure returns
+ * NULL, NULL inputs give NULL, and la_tape_seal() reports the first failure as a sentence.  A
+ * sealed tape allocates nothing. */
 #ifndef LA_TAPE_H
 #define LA_TAPE_H
 #include <stdio.h>
@@ -66,6 +66,8 @@ la_node *la_reshape(la_tape *t, la_node *x, la_shape s);
 /* Columns [first, first + H*D) of x (B,T,C), seen as (B,T,H,D) without a copy: the rows of
  * a token are C apart.  Only ops marked `strided` take such a node. */
 la_node *la_heads(la_tape *t, la_node *x, int64_t first, int64_t H, int64_t D);
+/* Rows [0, n) of x (N,...), seen as (n,...) without a copy. */
+la_node *la_first_rows(la_tape *t, la_node *x, int64_t n);
 /* Any op.  in[i] NULL gives NULL.  attr has op->attr_size bytes.  Further outputs are
  * result->out[1...]. */
 la_node *la_apply(la_tape *t, const la_op *op, int n_in, la_node *const in[], const void *attr);

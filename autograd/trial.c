@@ -105,8 +105,8 @@ static la_node *integers(la_trial *r, const la_case *c, int i, uint64_t seed) {
 }
 
 static la_node *real_input(la_trial *r, la_shape s, const la_trial_cfg *cfg) {
-    static const char *const names[LA_TRIAL_NODES] = {"input 0", "input 1", "input 2", "input 3",
-                                                      "input 4", "input 5", "input 6", "input 7",
+    static const char *const names[LA_TRIAL_NODES] = {"input 0", "input 1", "input 2",  "input 3",
+                                                      "input 4", "input 5", "input 6",  "input 7",
                                                       "input 8", "input 9", "input 10", "input 11"};
     int                      i = r->n_in++;
     la_node                 *n = la_input(r->tape, names[i], s, !(cfg->without_grad >> i & 1));
@@ -184,14 +184,14 @@ static void record_variant(la_trial *r, const la_subject *s, const la_case *c,
                            const la_trial_cfg *cfg, la_node **start) {
     const la_attn_cfg *given = c->attr;
     const int64_t      B = c->in[0].d[0], T = c->in[0].d[1], H = c->in[0].d[2], D = c->in[0].d[3],
-                       E = c->in[2].d[3];
+                  E = c->in[2].d[3];
     const int split = cfg->split && T > 1;
     la_node  *state = NULL;
     r->cfg = la_subject_cfg(s, given->eps, given->chunk);
     record_weights(r, H, D, cfg, &r->text[0]);
     if (split)
-        state = *start = la_input(r->tape, "state",
-                                  la_shape3(B, H, la_attn_state_len(&r->cfg, D, E, T + 1)), 0);
+        state = *start =
+            la_input(r->tape, "state", la_shape3(B, H, la_attn_state_len(&r->cfg, D, E, T + 1)), 0);
     for (int part = 0; part <= split; part++) {
         int64_t     from = part ? T / 2 : 0, n = !split ? T : part ? T - T / 2 : T / 2;
         la_attn_in *in = &r->text[part];

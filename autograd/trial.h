@@ -1,10 +1,10 @@
 /* trial.h -- one op or variant on one of its cases with random inputs: what gradcheck and the
  * table-driven tests run.
  *
- * The subjects are the lines of ops.def that have cases of their own and those of attn.def, with the
- * option `tiny`, causal and bidirectional, and la_attn_examples.  A trial's loss is
- * sum_k <output_k, cotangent_k> with random cotangents, so its gradients are those of a
- * random direction. */
+ * The subjects are the lines of ops.def that have cases of their own and those of attn.def, with
+ * the option `tiny`, causal and bidirectional, and la_attn_examples.  A trial's loss is sum_k
+ * <output_k, cotangent_k> with random cotangents, so its gradients are those of a random direction.
+ */
 #ifndef LA_TRIAL_H
 #define LA_TRIAL_H
 #include "autograd/attention/attention.h"
@@ -35,7 +35,7 @@ typedef struct la_trial_cfg {
     unsigned without_grad; /* bit i: input i gets no gradient                           */
     int      behind;       /* the op reads results of another op (the same numbers), not leaves */
     int      columns;      /* variants: q, k, v are columns of one input, as in a model */
-    int      masked;       /* variants: some tokens are not valid, others in each row of the batch */
+    int      masked; /* variants: some tokens are not valid, others in each row of the batch */
     uint64_t seed;
 } la_trial_cfg;
 
@@ -46,10 +46,10 @@ typedef struct la_trial {
     la_node    *cotangent[LA_TRIAL_NODES];
     int         n_in, n_out;
     la_node    *loss; /* NULL for inference */
-    la_attn_cfg cfg;   /* of a variant, and what it reads, for each part of the text */
+    la_attn_cfg cfg;  /* of a variant, and what it reads, for each part of the text */
     la_attn_in  text[2];
     la_node    *frozen[2]; /* weights of a variant that are not trained */
-    la_arena    arena; /* integers */
+    la_arena    arena;     /* integers */
 } la_trial;
 
 /* Recorded, sealed, filled; not yet run. */

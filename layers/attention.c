@@ -139,8 +139,8 @@ static la_node *attend(const la_attn_layer *l, const la_attn_group *g, la_params
     la_node      *head[3]; /* q, k, v as (B,T,H,D), without a copy */
     for (int i = 0; i < 3; i++) head[i] = la_heads(t, qkv, g->column[i], g->heads, D);
     for (int i = 0; i < 2 && l->cfg.pos == LA_POS_ROPE; i++)
-        head[i] = i && g->cfg.variant->shared_qk ? head[0]
-                                                 : la_rope(t, head[i], text->past, text->mask);
+        head[i] =
+            i && g->cfg.variant->shared_qk ? head[0] : la_rope(t, head[i], text->past, text->mask);
     la_attn_in in = {.q = head[0],
                      .k = head[1],
                      .v = head[2],
@@ -155,8 +155,7 @@ static la_node *attend(const la_attn_layer *l, const la_attn_group *g, la_params
         *state += B * g->heads * len;
     }
     la_node *o = la_named(t, la_attention(t, &g->cfg, &in, NULL), g->cfg.variant->name);
-    return g->gain == LA_NO_PARAM ? o
-                                  : la_rmsnorm(t, o, la_param_node(t, p, g->gain), NORM_EPS);
+    return g->gain == LA_NO_PARAM ? o : la_rmsnorm(t, o, la_param_node(t, p, g->gain), NORM_EPS);
 }
 
 la_node *la_attn_layer_apply(const la_attn_layer *l, la_params *p, la_tape *t, la_node *x,
@@ -164,8 +163,7 @@ la_node *la_attn_layer_apply(const la_attn_layer *l, la_params *p, la_tape *t, l
     la_real *state = text->state;
     la_node *qkv = la_linear_layer_apply(&l->c_attn, p, t, x, NULL), *o[LA_MAX_MIX];
     qkv = convolve(l, p, t, qkv, text, &state);
-    for (int i = 0; i < l->n_groups; i++)
-        o[i] = attend(l, &l->group[i], p, t, qkv, text, &state);
+    for (int i = 0; i < l->n_groups; i++) o[i] = attend(l, &l->group[i], p, t, qkv, text, &state);
     if (!x) return NULL;
     la_node *all = l->n_groups == 1 ? la_reshape(t, o[0], x->shape) : la_concat(t, l->n_groups, o);
     return la_linear_layer_apply(&l->c_proj, p, t, all, r);

@@ -74,7 +74,7 @@ typedef struct la_attn_layer_cfg {
 
 typedef struct la_attn_group { /* the heads of one variant */
     la_attn_cfg cfg;
-    int64_t     heads, column[3];     /* where q, k, v begin in the product                     */
+    int64_t     heads, column[3]; /* where q, k, v begin in the product                     */
     la_param    weight[2], decay, gain;
 } la_attn_group;
 
@@ -89,12 +89,12 @@ typedef struct la_attn_layer {
 
 /* Where a text stands, and what it leaves behind. */
 typedef struct la_attn_text {
-    la_node *past;     /* tokens before it, as in la_attn_in; read with rope and with a state   */
-    la_node *mask;     /* NULL, or which tokens are valid                                       */
-    la_real *state;    /* NULL where a text begins; this layer's                                */
-    int64_t  capacity; /* of the state                                                          */
-    la_node *unit;     /* NULL, or (B,T,H T): unit vector t for each head of token t.  Then the
-                          weights of each group, (B,T,H,T), are added to `weights`              */
+    la_node  *past;     /* tokens before it, as in la_attn_in; read with rope and with a state   */
+    la_node  *mask;     /* NULL, or which tokens are valid                                       */
+    la_real  *state;    /* NULL where a text begins; this layer's                                */
+    int64_t   capacity; /* of the state                                                          */
+    la_node  *unit;     /* NULL, or (B,T,H T): unit vector t for each head of token t.  Then the
+                           weights of each group, (B,T,H,T), are added to `weights`              */
     la_node **weights;
     int       n_weights;
 } la_attn_text;
@@ -105,8 +105,7 @@ void la_attn_layer_declare(la_attn_layer *l, la_params *p, const char *name, con
 la_node *la_attn_layer_apply(const la_attn_layer *l, la_params *p, la_tape *t, la_node *x,
                              la_node *r, la_attn_text *text);
 int64_t  la_attn_layer_state_len(const la_attn_layer *l, int64_t B, int64_t capacity);
-void     la_attn_layer_state_start(const la_attn_layer *l, int64_t B, int64_t capacity,
-                                   la_real *state);
+void la_attn_layer_state_start(const la_attn_layer *l, int64_t B, int64_t capacity, la_real *state);
 
 /* --- lm.c: the language model --- */
 typedef struct la_lm_cfg {
@@ -116,6 +115,8 @@ typedef struct la_lm_cfg {
     la_pos          pos;
     double          dropout;
     int             bias;
+    int             bidirectional; /* every token sees the whole text: the masked objective      */
+    int             mask_token;    /* one more row of wte, [MASK]: looked up, never predicted    */
     int             recompute; /* keep only what goes from block to block until backward         */
     size_t          max_bytes; /* of weights and gradients; 0: no limit                        */
 } la_lm_cfg;
@@ -147,20 +148,21 @@ size_t la_lm_state_len(const la_lm *lm, int64_t B, int64_t capacity);
 void   la_lm_state_start(const la_lm *lm, int64_t B, int64_t capacity, la_real *state);
 
 typedef struct la_lm_input {
-    la_node *tokens;    /* (B,T)                                                              */
-    la_node *positions; /* (B,T): past, past + 1, ... in each row; read with learned positions */
-    la_node *past;      /* (1), or (B) with a mask                                            */
-    la_node *mask;      /* NULL, or integers (B,T), 0 or 1: tokens with 0 are as if they were not
-                           there; labels are the caller's                                     */
-    la_real *state;     /* NULL, or as above for B rows; an inference tape updates it in place */
-    int64_t  capacity;  /* of the state                                                       */
-    la_node  *unit;     /* as in la_attn_text: then weights[] gets the nodes of all groups    */
-    la_node **weights;  /* of all layers, la_lm_groups() of them                              */
+    la_node  *tokens;    /* (B,T)                                                              */
+    la_node  *positions; /* (B,T): past, past + 1, ... in each row; read with learned positions */
+    la_node  *past;      /* (1), or (B) with a mask                                            */
+    la_node  *mask;      /* NULL, or integers (B,T), 0 or 1: tokens with 0 are as if they were not
+                            there; labels are the caller's                                     */
+    la_real  *state;     /* NULL, or as above for B rows; an inference tape updates it in place */
+    int64_t   capacity;  /* of the state                                                       */
+    la_node  *unit;      /* as in la_attn_text: then weights[] gets the nodes of all groups    */
+    la_node **weights;   /* of all layers, la_lm_groups() of them                              */
 } la_lm_input;
 
 /* Groups of heads that attend, over all layers. */
 int la_lm_groups(const la_lm *lm);
 
+/* Of the V tokens, also where there is a [MASK]. */
 la_node *la_lm_logits(const la_lm *lm, la_tape *t, const la_lm_input *in); /* (B,T,V) */
 la_node *la_lm_loss(const la_lm *lm, la_tape *t, const la_lm_input *in, la_node *labels); /* (1) */
 #endif

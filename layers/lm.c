@@ -4,6 +4,8 @@
  *   x = x + attn(ln_1 x);   x = x + mlp(ln_2 x)        for each layer (pre-norm)
  *   logits = ln_f(x) wte'                              (tied embeddings)
  *
+ * With a mask token wte is (V+1,C), and the logits are of its first V rows.
+ *
  * Radford et al., "Language models are unsupervised multitask learners", 2019; weights N(0, .02^2),
  * the two projections onto the residual stream N(0, .02^2 / (2 layers)). */
 #include <math.h>
@@ -32,17 +34,24 @@ static la_status check(la_lm_cfg *c) {
     if (c->short_conv == 1 || c->short_conv < 0)
         return la_fail(LA_ARG, "a short convolution of %lld tokens sees no other: take 2 or more",
                        (long long)c->short_conv);
-    return la_attn_pattern_complete(&c->attn, c->layers, c->heads, c->dim, c->block_size, 0);
+    return la_attn_pattern_complete(&c->attn, c->layers, c->heads, c->dim, c->block_size,
+                                    c->bidirectional);
 }
 
 static void declare(la_lm *lm) {
-    const la_lm_cfg *c = &lm->cfg;
-    la_params       *p = lm->params;
-    double           proj_std = STD / sqrt(2.0 * (double)c->layers);
-    la_attn_layer_cfg attn = {.heads = c->heads, .dim = c->dim, .short_conv = c->short_conv, .pos = c->pos,
-                              .std = STD, .proj_std = proj_std, .bias = c->bias};
+    const la_lm_cfg  *c = &lm->cfg;
+    la_params        *p = lm->params;
+    double            proj_std = STD / sqrt(2.0 * (double)c->layers);
+    la_attn_layer_cfg attn = {.heads = c->heads,
+                              .dim = c->dim,
+                              .short_conv = c->short_conv,
+                              .pos = c->pos,
+                              .std = STD,
+                              .proj_std = proj_std,
+                              .bias = c->bias};
     la_params_push(p, "transformer");
-    lm->wte = la_params_add(p, "wte.weight", la_shape2(c->vocab, c->dim), LA_INIT_NORMAL, STD);
+    lm->wte = la_params_add(p, "wte.weight", la_shape2(c->vocab + !!c->mask_token, c->dim),
+                            LA_INIT_NORMAL, STD);
     lm->wpe =
         c->pos == LA_POS_LEARNED
             ? la_params_add(p, "wpe.weight", la_shape2(c->block_size, c->dim), LA_INIT_NORMAL, STD)
@@ -185,12 +194,18 @@ static la_node *hidden(const la_lm *lm, la_tape *t, const la_lm_input *in) {
     return la_norm_apply(&lm->ln_f, lm->params, t, x);
 }
 
+/* The rows of wte that are words to predict. */
+static la_node *words(const la_lm *lm, la_tape *t) {
+    la_node *w = la_param_node(t, lm->params, lm->wte);
+    return lm->cfg.mask_token ? la_first_rows(t, w, lm->cfg.vocab) : w;
+}
+
 la_node *la_lm_logits(const la_lm *lm, la_tape *t, const la_lm_input *in) {
-    la_node *x = hidden(lm, t, in), *w = la_param_node(t, lm->params, lm->wte);
+    la_node *x = hidden(lm, t, in), *w = words(lm, t);
     return la_named(t, la_linear(t, x, w, NULL), "lm_head");
 }
 
 la_node *la_lm_loss(const la_lm *lm, la_tape *t, const la_lm_input *in, la_node *labels) {
-    la_node *x = hidden(lm, t, in), *w = la_param_node(t, lm->params, lm->wte);
+    la_node *x = hidden(lm, t, in), *w = words(lm, t);
     return la_named(t, la_linear_cross_entropy(t, x, w, labels), "loss");
 }

@@ -18,8 +18,10 @@ static la_status read_part(char *text, double eps, la_attn_part *out) {
     char  *heads = cut(text, '@'), shown[LA_SHOWN];
     double n = 0;
     if (heads && !(la_read_number(heads, true, &n) && n >= 1 && n <= 1024))
-        return la_fail(LA_ARG, "heads in --attn are a whole number from 1 to 1024, after an @, and \"%s\" is not",
-                       la_shown(heads, shown));
+        return la_fail(
+            LA_ARG,
+            "heads in --attn are a whole number from 1 to 1024, after an @, and \"%s\" is not",
+            la_shown(heads, shown));
     out->heads = (int64_t)n;
     return la_attn_parse(text, eps, &out->cfg);
 }
@@ -42,7 +44,8 @@ static la_status parse(char *text, double eps, la_attn_pattern *out) {
     for (char *next; text; text = next) {
         next = cut(text, '/');
         if (out->n == LA_MAX_PATTERN)
-            return la_fail(LA_ARG, "--attn has more than %d layers before it repeats", LA_MAX_PATTERN);
+            return la_fail(LA_ARG, "--attn has more than %d layers before it repeats",
+                           LA_MAX_PATTERN);
         LA_TRY(read_mix(text, eps, &out->mix[out->n++]));
     }
     return LA_OK;
@@ -78,17 +81,21 @@ static la_status complete_mix(la_attn_mix *m, int64_t heads, int64_t dim, int64_
         la_attn_complete(&p->cfg, longest);
         LA_TRY(la_attn_check(&p->cfg, p->heads, dim / heads));
         if (m->n > 1 && !la_attn_op(&p->cfg))
-            return la_fail(LA_ARG, "%s cannot be mixed with others over heads: it has no output", p->cfg.variant->name);
+            return la_fail(LA_ARG, "%s cannot be mixed with others over heads: it has no output",
+                           p->cfg.variant->name);
     }
     if (sum != heads)
-        return la_fail(LA_ARG, "--attn shares out %lld heads, and a layer has %lld", (long long)sum, (long long)heads);
+        return la_fail(LA_ARG, "--attn shares out %lld heads, and a layer has %lld", (long long)sum,
+                       (long long)heads);
     return LA_OK;
 }
 
 la_status la_attn_pattern_complete(la_attn_pattern *p, int64_t layers, int64_t heads, int64_t dim,
                                    int64_t longest, int bidirectional) {
     if (p->n > layers)
-        return la_fail(LA_ARG, "--attn names %d layers, and the model has %lld", p->n, (long long)layers);
-    for (int i = 0; i < p->n; i++) LA_TRY(complete_mix(&p->mix[i], heads, dim, longest, bidirectional));
+        return la_fail(LA_ARG, "--attn names %d layers, and the model has %lld", p->n,
+                       (long long)layers);
+    for (int i = 0; i < p->n; i++)
+        LA_TRY(complete_mix(&p->mix[i], heads, dim, longest, bidirectional));
     return LA_OK;
 }

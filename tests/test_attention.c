@@ -1,8 +1,8 @@
 /* test_attention.c -- the invariants of every variant, whatever its algorithm.
  *
  * Each test runs for each subject of trial.h that is a variant, causal or bidirectional, and if it
- * goes by chunks at chunks of 4, 16 and its own choice, on texts around the chunk: 1, 2, C-1, C, C+1
- * and 2C+3 tokens.  What a variant need not satisfy is skipped with a line that says why. */
+ * goes by chunks at chunks of 4, 16 and its own choice, on texts around the chunk: 1, 2, C-1, C,
+ * C+1 and 2C+3 tokens.  What a variant need not satisfy is skipped with a line that says why. */
 #include "testing.h"
 
 #include "autograd/kernel.h"
@@ -80,9 +80,9 @@ static int skipped(const setting *s, const char *what, const char *why) {
 }
 
 static const char *weights_do_not_add_to_1(const setting *s) {
-    return s->cfg.variant->floor > 0          ? "its normaliser has a floor"
+    return s->cfg.variant->floor > 0      ? "its normaliser has a floor"
            : traits(s) & LA_ATTN_NOT_MEAN ? "its weights do not add to 1"
-                                             : NULL;
+                                          : NULL;
 }
 
 /* One text on a tape of its own; the loss is <o, random> and <state out, random>. */
@@ -466,7 +466,7 @@ START_TEST(split_and_resumed_equals_whole) {
     la_node *q[PARTS], *k[PARTS], *v[PARTS], *o[PARTS], *c[PARTS + 1], *loss = NULL;
     int32_t  past[PARTS];
     OK(la_tape_create(&t, &(la_tape_cfg){.grad = 1}));
-    la_node *start = la_input(t, "state", x.state->shape, 1), *state = start;
+    la_node   *start = la_input(t, "state", x.state->shape, 1), *state = start;
     la_attn_in in = {0};
     add_weights(t, &s.cfg, H, D, &in);
     for (int64_t i = 0, at = 0; i < PARTS; at += parts[i++]) {
@@ -508,7 +508,8 @@ START_TEST(split_and_resumed_equals_whole) {
     close_to(&s, "the gradient of the state that came in", x.len_state, start->g, x.state->g,
              5 * CLOSE);
     ck_assert(largest(x.len_state, start->g) > 0);
-    la_node *whole[] = {x.weight[0], x.weight[1], x.decay}, *in_parts[] = {in.weight[0], in.weight[1], in.decay};
+    la_node *whole[] = {x.weight[0], x.weight[1], x.decay},
+            *in_parts[] = {in.weight[0], in.weight[1], in.decay};
     for (int i = 0; i < 3; i++)
         if (whole[i] && whole[i]->g)
             close_to(&s, "the gradient of a weight", la_len(whole[i]->shape), in_parts[i]->g,
@@ -529,11 +530,11 @@ START_TEST(decoding_token_by_token_equals_the_whole_text) {
     la_node *state_out = x.state_out;
     for (int i = 0; i < 2;
          i++) { /* 0: an inference tape, in place; 1: one that trains, and copies */
-        la_tape *t;
-        la_node *in[3], *out, *loss = NULL, *c;
+        la_tape   *t;
+        la_node   *in[3], *out, *loss = NULL, *c;
         la_attn_in what = {0};
-        int32_t  past = 0;
-        la_real *memory_g = reals(B * H * len);
+        int32_t    past = 0;
+        la_real   *memory_g = reals(B * H * len);
         memory[i] = reals(B * H * len);
         la_attn_state_start(&s.cfg, B * H, D, E, len, memory[i]);
         OK(la_tape_create(&t, &(la_tape_cfg){.grad = i}));
@@ -582,8 +583,8 @@ START_TEST(
     la_tape *t;
     la_attn_state_start(&cfg, B * H, D, E, len, memory);
     OK(la_tape_create(&t, NULL));
-    la_node *o[2], *out, *k = la_input(t, "k", la_shape4(B, LEN, H, D), 0);
-    la_node *v = la_input(t, "v", la_shape4(B, LEN, H, E), 0);
+    la_node   *o[2], *out, *k = la_input(t, "k", la_shape4(B, LEN, H, D), 0);
+    la_node   *v = la_input(t, "v", la_shape4(B, LEN, H, E), 0);
     la_attn_in in = {.q = k, .k = k, .v = v};
     add_weights(t, &cfg, H, D, &in);
     in.state = la_leaf(t, "state", la_shape3(B, H, len), memory, NULL);
@@ -632,9 +633,9 @@ START_TEST(a_state_that_does_not_fit_is_a_sentence) { /* _i is the variant */
                                   : la_shape2(B * H, len);
         la_tape *t;
         OK(la_tape_create(&t, NULL));
-        la_node *q = la_input(t, "q", la_shape4(B, 4, H, D), 0);
-        la_node *v = la_input(t, "v", la_shape4(B, k == 3 ? 5 : 4, H, E), 0);
-        la_node *p = la_integers(t, "past", la_shape1(1), &past);
+        la_node   *q = la_input(t, "q", la_shape4(B, 4, H, D), 0);
+        la_node   *v = la_input(t, "v", la_shape4(B, k == 3 ? 5 : 4, H, E), 0);
+        la_node   *p = la_integers(t, "past", la_shape1(1), &past);
         la_attn_in in = {.q = q, .k = q, .v = v};
         if (k == 4) cfg.eps = -1;
         if (k < 3) in.state = la_input(t, "s", state, 0), in.past = p;
@@ -777,7 +778,8 @@ static double *defined_weights(const setting *s, const text *x, int64_t b, int64
     const int64_t step = x->q->ld, d = x->q->shape.d[3];
     la_attn_head  head = {.cfg = &s->cfg, .T = x->T, .D = d, .gamma = 1};
     double       *weight[2] = {0}, *w = calloc((size_t)(x->T * x->T), sizeof *w);
-    double       *q = doubles(x->T, row(x->q, b, 0, h), step, d), *k = doubles(x->T, row(x->k, b, 0, h), step, d);
+    double       *q = doubles(x->T, row(x->q, b, 0, h), step, d),
+           *k = doubles(x->T, row(x->k, b, 0, h), step, d);
     for (int i = 0; i < 2 && x->weight[i]; i++) {
         la_shape      shape = x->weight[i]->shape;
         const int     each = shape.n == 3;
@@ -824,8 +826,8 @@ START_TEST(every_row_is_that_of_the_definition) {
 END_TEST
 
 START_TEST(extreme_inputs_give_what_the_definition_gives) {
-    setting     s = setting_at(_i / EXTREMES, 1e-6);
-    int         kind = _i % EXTREMES;
+    setting s = setting_at(_i / EXTREMES, 1e-6);
+    int     kind = _i % EXTREMES;
     if (skipped(&s, extremes[kind],
                 kind >= 6 && la_attn_map(&s.cfg, 0) && la_attn_map(&s.cfg, 0)->kind == LA_MAP_SIGNED
                     ? "features of either sign leave weights of 0 but for rounding"
@@ -851,8 +853,8 @@ START_TEST(columns_of_one_product_equal_dense_inputs) { /* here E = D, as in a m
         int64_t T = s.T[j], C = H * D;
         text    x;
         make(&x, &s.cfg, T, (want){.grad = 1, .e = D});
-        la_tape *t;
-        la_node *head[3], *c;
+        la_tape   *t;
+        la_node   *head[3], *c;
         la_attn_in in = {0};
         OK(la_tape_create(&t, &(la_tape_cfg){.grad = 1}));
         add_weights(t, &s.cfg, H, D, &in);
@@ -987,7 +989,8 @@ START_TEST(heads_side_by_side_give_what_each_gives_alone) {
     for (int64_t h = 0; h < HEADS; h += 3) { /* of both blocks */
         text alone;
         make(&alone, &s.cfg, T, (want){.grad = 1, .b = 1, .h = 1, .d = W, .e = W});
-        const la_node *from[] = {together.q, together.k, together.v, named(together.t, "cotangent")};
+        const la_node *from[] = {together.q, together.k, together.v,
+                                 named(together.t, "cotangent")};
         la_node       *to[] = {alone.q, alone.k, alone.v, named(alone.t, "cotangent")};
         for (int i = 0; i < 4; i++)
             for (int64_t t = 0; t < T; t++)
@@ -1017,8 +1020,8 @@ int main(void) {
     list_settings(0);
     list_settings(1);
     const int n = n_settings, n_one_way = n_causal_settings;
-    Suite *s = suite_create("attention");
-    TCase *c = add_case(s, "table");
+    Suite    *s = suite_create("attention");
+    TCase    *c = add_case(s, "table");
     tcase_add_test(c, variants_are_found_by_name);
     c = add_case(s, "weights");
     tcase_add_loop_test(c, values_of_one_give_one, 0, n);

@@ -84,6 +84,7 @@ START_TEST(defaults_are_those_of_the_specification) {
         {"val-data", ""},
         {"val-frac", "0.1"},
         {"tokenizer", "char"},
+        {"objective", "causal"},
         {"n-layer", "4"},
         {"n-head", "4"},
         {"n-embd", "128"},
@@ -91,6 +92,7 @@ START_TEST(defaults_are_those_of_the_specification) {
         {"dropout", "0"},
         {"pos", "learned"},
         {"bias", "off"},
+        {"short-conv", "0"},
         {"eps", "1e-06"},
         {"batch-size", "12"},
         {"grad-accum", "1"},
@@ -209,8 +211,7 @@ START_TEST(values_follow_a_space_or_an_equals_sign_and_the_last_one_counts) {
     ck_assert_int_eq(c.n_layer, 7);
     ck_assert_double_eq(c.lr, 0.05);
     ck_assert(c.bias && c.quiet && !c.overwrite);
-    OK(train(
-        "--data - --prompt=a=b --pos rope --optim=sgd --attn double_softmax:chunk=32"));
+    OK(train("--data - --prompt=a=b --pos rope --optim=sgd --attn double_softmax:chunk=32"));
     ck_assert_str_eq(c.data, "-");
     ck_assert_str_eq(c.prompt, "a=b");
     ck_assert_str_eq(c.attn, "double-softmax:chunk=32");
@@ -301,6 +302,8 @@ static const struct refusal {
     {"--data=", LA_ARG, "--data must not be empty"},
     {"--resume=", LA_ARG, "--resume must not be empty"},
     {"--pos rop", LA_NAME, "unknown value of --pos \"rop\": did you mean rope?"},
+    {"--objective mml", LA_NAME, "unknown value of --objective \"mml\": did you mean mlm?"},
+    {"--objective mlm --sample-every 9", LA_ARG, "--objective mlm has none"},
     {"--optim adam", LA_NAME, "did you mean adamw?"},
     {"--schedule=linea", LA_NAME, "did you mean linear?"},
     {"--tokenizer bpe", LA_NAME, "(known: char, byte)"},
@@ -381,6 +384,10 @@ START_TEST(the_folder_is_named_after_variant_and_seed) {
     OK(train("--data x --attn elu1:chunk=8 --seed 7"));
     OK(la_config_out_dir(&c, &path));
     ck_assert_str_eq(path, "runs/elu1-chunk-8-s7");
+    free(path);
+    OK(train("--data x --attn elu1 --objective mlm --seed 7"));
+    OK(la_config_out_dir(&c, &path));
+    ck_assert_str_eq(path, "runs/elu1-mlm-s7");
     free(path);
     OK(train("--data x --out-dir a/b:c"));
     OK(la_config_out_dir(&c, &path));
@@ -696,10 +703,10 @@ END_TEST
 
 START_TEST(resuming_refuses_another_model_or_another_order) {
     static const char *const never[] = {
-        "attn elu1",     "n-layer 5",   "n-head 8",     "n-embd 256",
-        "block-size 32", "pos rope",    "bias on",      "tokenizer byte",
-        "eps 0.1",       "seed 1",      "batch-size 3", "grad-accum 2",
-        "dropout .5",    "val-frac .2", "optim sgd",    "overfit-batch on"};
+        "attn elu1",     "objective mlm", "n-layer 5",       "n-head 8",       "n-embd 256",
+        "block-size 32", "pos rope",      "bias on",         "tokenizer byte", "eps 0.1",
+        "short-conv 4",  "seed 1",        "batch-size 3",    "grad-accum 2",   "dropout .5",
+        "val-frac .2",   "optim sgd",     "overfit-batch on"};
     static const char *const may[] = {
         "data y",           "max-iters 9",     "lr .5",          "min-lr 0",   "warmup-iters 1",
         "lr-decay-iters 5", "schedule linear", "weight-decay 0", "beta1 .5",   "beta2 .5",
@@ -737,6 +744,13 @@ START_TEST(a_new_run_from_old_weights_takes_the_model_only) {
     ck_assert_str_eq(changes, "");
     FAILS(resume("--data x", "--data y --init-from w --n-layer 2", LA_BIND_MODEL), LA_ARG,
           "--n-layer is 4");
+    FAILS(resume("--data x --objective mlm", "--data y --init-from w --objective=causal",
+                 LA_BIND_MODEL),
+          LA_ARG, "--objective is mlm in the checkpoint and cannot become causal");
+    OK(resume("--data x --objective mlm", "--data y --init-from w", LA_BIND_MODEL));
+    ck_assert_str_eq(c.objective, "mlm");
+    FAILS(resume("--data x --objective mlm", "--resume --sample-every 9", LA_BIND_FREE), LA_ARG,
+          "--objective mlm has none");
     /* a preset is given by the user, too */
     FAILS(resume("--data x", "--resume --preset shakespeare-gpu", LA_BIND_FREE), LA_ARG,
           "cannot become 6");

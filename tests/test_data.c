@@ -2,9 +2,11 @@
 #include "data/corpus.h"
 #include "data/hash.h"
 #include "data/loader.h"
+#include "data/masking.h"
 
 #include <check.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -588,6 +590,111 @@ START_TEST(evaluation_covers_each_target_once_and_leaves_a_tail_out) {
 }
 END_TEST
 
+/* ---- the masked objective --------------------------------------------------------------- */
+
+enum { VOCAB = 9, MASK = VOCAB };
+
+/* Rows of a text that is known at each place. */
+static void mask(uint64_t seed, uint64_t first, int64_t rows, int64_t seq, int32_t *tokens,
+                 int32_t *labels) {
+    for (int64_t i = 0; i < rows * seq; i++)
+        tokens[i] = (int32_t)((first * (uint64_t)seq + (uint64_t)i) * 5 % VOCAB);
+    la_mask_rows(seed, first, rows, seq, VOCAB, tokens, labels);
+}
+
+START_TEST(each_row_has_as_many_labels_and_the_rest_is_as_it_was) {
+    enum { ROWS = 20, MOST = 70 };
+    int32_t x[ROWS * MOST], was[ROWS * MOST], y[ROWS * MOST];
+    for (int64_t seq = 1; seq <= MOST; seq++) {
+        int64_t want = (int64_t)fmax(1, floor(0.15 * (double)seq + 0.5 + 1e-9));
+        ck_assert_int_eq(la_masked_count(seq), want);
+        mask(1, 0, ROWS, seq, x, y);
+        for (int64_t i = 0; i < ROWS * seq; i++) was[i] = (int32_t)(i * 5 % VOCAB);
+        for (int64_t r = 0; r < ROWS; r++) {
+            int64_t labels = 0;
+            for (int64_t i = r * seq; i < (r + 1) * seq; i++) {
+                labels += y[i] != LA_NO_TARGET;
+                ck_assert_int_eq(y[i], y[i] == LA_NO_TARGET ? LA_NO_TARGET : was[i]);
+                if (y[i] == LA_NO_TARGET) ck_assert_int_eq(x[i], was[i]);
+                ck_assert(x[i] >= 0 && x[i] <= MASK);
+            }
+            ck_assert_int_eq(labels, want);
+        }
+    }
+    ck_assert_int_eq(la_masked_count(64), 10);
+    ck_assert_int_eq(la_masked_count(INT64_C(1) << 40), 164926744166);
+}
+END_TEST
+
+static void is_part(const char *what, int64_t count, int64_t of, double p) {
+    double part = (double)count / (double)of, error = sqrt(p * (1 - p) / (double)of);
+    ck_assert_msg(fabs(part - p) < 4 * error, "%s: %g of %lld, and not %g +- %g", what, part,
+                  (long long)of, p, error);
+}
+
+START_TEST(eight_tenths_are_masked_one_is_random_and_one_stays) {
+    enum { ROWS = 4000, SEQ = 64, N = ROWS * SEQ };
+    int32_t *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
+    int64_t  hidden = 0, same = 0, labels = 0, others = 0, instead[VOCAB] = {0};
+    mask(7, 0, ROWS, SEQ, x, y);
+    for (int i = 0; i < N; i++) {
+        if (y[i] == LA_NO_TARGET) continue;
+        labels++;
+        hidden += x[i] == MASK;
+        same += x[i] == y[i];
+        if (x[i] != MASK && x[i] != y[i]) others++, instead[x[i]]++;
+    }
+    ck_assert_int_eq(labels, 10 * ROWS);
+    is_part("[MASK]", hidden, labels, 0.8);
+    is_part("as it was", same, labels, 0.1 + 0.1 / VOCAB); /* a random token may be the same */
+    for (int v = 0; v < VOCAB; v++) is_part("another token", instead[v], others, 1.0 / VOCAB);
+    free(x);
+    free(y);
+}
+END_TEST
+
+START_TEST(each_set_of_places_is_drawn_equally_often) {
+    enum { SEQ = 10, PAIRS = 45, ROWS = 1000 * PAIRS };
+    int     count[SEQ * SEQ] = {0};
+    double  chi2 = 0;
+    int32_t x[SEQ], y[SEQ];
+    for (uint64_t row = 0; row < ROWS; row++) {
+        int pair = 0;
+        mask(1337, row, 1, SEQ, x, y);
+        for (int t = 0; t < SEQ; t++)
+            if (y[t] != LA_NO_TARGET) pair = pair * SEQ + t;
+        count[pair]++;
+    }
+    for (int a = 0; a < SEQ; a++)
+        for (int b = a + 1; b < SEQ; b++)
+            chi2 += (count[a * SEQ + b] - 1000) * (count[a * SEQ + b] - 1000) / 1000.0;
+    ck_assert_double_lt(chi2, 78.8); /* 44 degrees of freedom: exceeded by 1 in 1000 */
+}
+END_TEST
+
+START_TEST(masks_depend_on_seed_and_number_of_the_row_alone) {
+    enum { SEQ = 40 };
+    int32_t x[6][SEQ], y[6][SEQ], x2[6][SEQ], y2[6][SEQ];
+    mask(3, 6, 6, SEQ, x[0], y[0]);
+    for (uint64_t r = 0; r < 6; r++) mask(3, 6 + r, 1, SEQ, x2[r], y2[r]);
+    ck_assert_mem_eq(x, x2, sizeof x);
+    ck_assert_mem_eq(y, y2, sizeof y);
+    for (int r = 0; r < 6; r++) /* where the labels are, not which */
+        for (int t = 0; t < SEQ; t++) y[r][t] = y[r][t] != LA_NO_TARGET;
+    for (int r = 1; r < 6; r++) ck_assert_mem_ne(y[r], y[0], sizeof y[0]);
+    const struct {
+        uint64_t seed, first;
+    } others[] = {{4, 6}, {3, 12}, {LA_EVAL_MASK_SEED, 6}, {LA_EVAL_MASK_SEED + 3, 6}};
+    for (int i = 0; i < 4; i++) {
+        mask(others[i].seed, others[i].first, 6, SEQ, x2[0], y2[0]);
+        for (int r = 0; r < 6; r++) {
+            for (int t = 0; t < SEQ; t++) y2[r][t] = y2[r][t] != LA_NO_TARGET;
+            ck_assert_mem_ne(y[r], y2[r], sizeof y[r]);
+        }
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("data");
     TCase *t = tcase_create("data");
@@ -614,6 +721,10 @@ int main(void) {
     tcase_add_test(t, a_batch_depends_on_seed_step_and_row_alone);
     tcase_add_test(t, each_window_is_drawn_equally_often_from_the_first_to_the_last);
     tcase_add_loop_test(t, evaluation_covers_each_target_once_and_leaves_a_tail_out, 0, 8);
+    tcase_add_test(t, each_row_has_as_many_labels_and_the_rest_is_as_it_was);
+    tcase_add_test(t, eight_tenths_are_masked_one_is_random_and_one_stays);
+    tcase_add_test(t, each_set_of_places_is_drawn_equally_often);
+    tcase_add_test(t, masks_depend_on_seed_and_number_of_the_row_alone);
     SRunner *sr = srunner_create(suite);
     srunner_run_all(sr, CK_ENV);
     int failed = srunner_ntests_failed(sr);

@@ -25,9 +25,9 @@ static la_lm_cfg tiny(const char *spec, la_pos pos, int bias) {
 
 static const char *title(const la_lm_cfg *c) {
     static char text[96];
-    snprintf(text, sizeof text, "%s%s, positions %s, bias %d", c->attn.mix[0].part[0].cfg.variant->name,
-             c->attn.n > 1 || c->attn.mix[0].n > 1 ? " and others" : "",
-             pos_names[c->pos], c->bias);
+    snprintf(
+        text, sizeof text, "%s%s, positions %s, bias %d", c->attn.mix[0].part[0].cfg.variant->name,
+        c->attn.n > 1 || c->attn.mix[0].n > 1 ? " and others" : "", pos_names[c->pos], c->bias);
     return text;
 }
 
@@ -117,11 +117,11 @@ static int next_is(const la_params *p, int i, const char *name, la_shape s) {
 
 START_TEST(parameters_are_gpt2s) { /* _i: variant, positions, bias */
     static const char *const with_nothing_of_their_own[] = {"softmax", "elu1", "cosine", "none"};
-    const int attends = strcmp(with_nothing_of_their_own[_i / 6], "none") != 0;
+    const int                attends = strcmp(with_nothing_of_their_own[_i / 6], "none") != 0;
     la_lm_cfg cfg = tiny(with_nothing_of_their_own[_i / 6], (la_pos)(_i / 2 % 3), _i % 2);
     la_lm    *lm;
-    char           name[64];
-    int            i = 0;
+    char      name[64];
+    int       i = 0;
     OK(la_lm_create(&lm, &cfg, 1, 0));
     const la_params *p = lm->params;
     i = next_is(p, i, "transformer.wte.weight", la_shape2(V, C));
@@ -233,11 +233,10 @@ START_TEST(the_first_loss_is_that_of_equal_guesses) {
                      .layers = 4,
                      .heads = HEADS,
                      .block_size = 64,
-                     .attn = pattern_of(model_spec(_i), 1e-6)};
+                     .attn = pattern_of(causal_spec(_i), 1e-6)};
     make(&m, &cfg, 4, 64, 0);
     double l = loss(&m);
-    ck_assert_msg(fabs(l - log(65)) < 0.05, "%s: %g, and ln 65 is %g", model_spec(_i), l,
-                  log(65));
+    ck_assert_msg(fabs(l - log(65)) < 0.05, "%s: %g, and ln 65 is %g", causal_spec(_i), l, log(65));
     erase(&m, 1);
 }
 END_TEST
@@ -249,8 +248,8 @@ START_TEST(one_batch_is_learnt_by_heart_if_the_context_is_seen) {
     const la_optim_def *def;
     la_optim            o;
     model               m;
-    la_lm_cfg           cfg = tiny(model_spec(_i), LA_POS_LEARNED, 0);
-    const int           attends = strcmp(model_spec(_i), "none") != 0;
+    la_lm_cfg           cfg = tiny(causal_spec(_i), LA_POS_LEARNED, 0);
+    const int           attends = strcmp(causal_spec(_i), "none") != 0;
     double              blind = 0, last = HUGE_VAL;
     cfg.dim = 32;
     make(&m, &cfg, TEXTS, LEN, 1);
@@ -289,7 +288,7 @@ END_TEST
 /* --- the whole model: _i is variant and positions --- */
 
 static la_lm_cfg combination(int i) {
-    return tiny(model_spec(i / POSITIONS), (la_pos)(i % POSITIONS), i % 2);
+    return tiny(causal_spec(i / POSITIONS), (la_pos)(i % POSITIONS), i % 2);
 }
 
 static void move(la_params *p, const la_real *from, double step) {
@@ -675,9 +674,50 @@ START_TEST(accumulated_micro_batches_are_one_batch) { /* two texts, each with a 
 }
 END_TEST
 
+/* Number i of both models, where wte differs by a last row. */
+static void same_bits(const char *what, const model *a, const model *b, la_param i) {
+    la_params *p = a->lm->params, *q = b->lm->params;
+    int64_t    n = la_len(la_param_shape(p, i));
+    size_t     at = la_param_offset(p, i), to = la_param_offset(q, i);
+    ck_assert_msg(differ(n, la_params_x(p) + at, la_params_x(q) + to) < 0 &&
+                      differ(n, la_params_g(p) + at, la_params_g(q) + to) < 0,
+                  "%s: %s has other bits", what, la_param_name(p, i));
+}
+
+START_TEST(a_mask_token_is_looked_up_and_never_predicted) {
+    la_lm_cfg cfg = tiny(causal_spec(_i / POSITIONS), (la_pos)(_i % POSITIONS), _i % 2);
+    model     plain, masked;
+    make(&plain, &cfg, B, T, 1);
+    cfg.mask_token = 1;
+    make(&masked, &cfg, B, T, 1);
+    la_params *p = masked.lm->params;
+    la_shape   logits = masked.logits->shape, wte = la_param_shape(p, masked.lm->wte);
+    ck_assert_int_eq(la_last(logits), V);
+    ck_assert(la_shape_eq(wte, la_shape2(V + 1, C)));
+    /* a text without it: the model without it */
+    double without = loss(&plain);
+    ck_assert_double_eq(loss(&masked), without);
+    OK(la_tape_backward(plain.t, 1));
+    OK(la_tape_backward(masked.t, 1));
+    for (la_param i = 0; i < la_params_count(p); i++) same_bits(title(&cfg), &plain, &masked, i);
+    const la_real *row = la_params_g(p) + la_param_offset(p, masked.lm->wte) + V * C;
+    ck_assert_double_eq(largest(C, row), 0);
+    /* a text with it */
+    masked.tokens[3] = V;
+    ck_assert_double_ne(loss(&masked), without);
+    OK(la_tape_backward(masked.t, 1));
+    ck_assert_double_gt(largest(C, row), 0);
+    masked.labels[2] = V;
+    FAILS(la_tape_forward(masked.t), LA_ARG, "label 11 at 2");
+    plain.tokens[3] = V;
+    FAILS(la_tape_forward(plain.t), LA_ARG, "id 11 at 3");
+    erase(&plain, 1), erase(&masked, 1);
+}
+END_TEST
+
 int main(void) {
     read_golden();
-    int    n = model_specs() * POSITIONS;
+    int    n = causal_specs() * POSITIONS;
     Suite *s = suite_create("lm");
     TCase *c = add_case(s, "parameters");
     tcase_add_loop_test(c, parameters_are_gpt2s, 0, 4 * 6);
@@ -685,8 +725,8 @@ int main(void) {
     tcase_add_test(c, weights_start_with_the_spread_of_gpt2);
     tcase_add_test(c, sizes_that_do_not_fit_are_sentences);
     c = add_case(s, "losses");
-    tcase_add_loop_test(c, the_first_loss_is_that_of_equal_guesses, 0, model_specs());
-    tcase_add_loop_test(c, one_batch_is_learnt_by_heart_if_the_context_is_seen, 0, model_specs());
+    tcase_add_loop_test(c, the_first_loss_is_that_of_equal_guesses, 0, causal_specs());
+    tcase_add_loop_test(c, one_batch_is_learnt_by_heart_if_the_context_is_seen, 0, causal_specs());
     c = add_case(s, "whole model");
     if (LA_REAL_BITS == 64)
         tcase_add_loop_test(c, the_gradient_predicts_the_loss_in_any_direction, 0, n);
@@ -698,6 +738,7 @@ int main(void) {
     tcase_add_loop_test(c, decoding_goes_on_from_a_prompt, 0, n);
     tcase_add_loop_test(c, recomputation_changes_no_bit_and_needs_less_memory, 0, n);
     tcase_add_loop_test(c, dropout_is_for_training_only, 0, n);
+    tcase_add_loop_test(c, a_mask_token_is_looked_up_and_never_predicted, 0, n);
     tcase_add_loop_test(c, accumulated_micro_batches_are_one_batch, 0, n);
     c = add_case(s, "golden values");
     tcase_add_test(c, golden_values_are_there_for_every_variant);

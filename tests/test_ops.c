@@ -60,7 +60,7 @@ static void create(la_trial *r, const item *it, unsigned without_grad, int infer
                         .masked = it->masked,
                         .without_grad = without_grad,
                         .seed = 5};
-    la_status s = la_trial_create(r, &it->subject, it->c, &cfg);
+    la_status    s = la_trial_create(r, &it->subject, it->c, &cfg);
     ck_assert_msg(s == LA_OK, "%s: %s", title(it), la_error());
     ck_assert_msg(r->n_out > 0 && r->n_in > 0, "%s: no output or no input", title(it));
 }
@@ -134,8 +134,8 @@ START_TEST(forward_equals_the_reference) {
 END_TEST
 
 START_TEST(gradient_equals_finite_differences) {
-    const item *it = item_of(_i);
-    double      worst;
+    const item  *it = item_of(_i);
+    double       worst;
     la_trial_cfg cfg = {.split = it->split, .masked = it->masked};
     OK(la_gradcheck(&it->subject, it->c, &cfg, &worst));
     ck_assert_msg(worst < 1e-7, "%s: gradient and differences are %g apart", title(it), worst);

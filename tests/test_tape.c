@@ -4,10 +4,10 @@
 
 #include "testing.h"
 
-#include "autograd/trial.h"
 #include "autograd/op.h"
 #include "autograd/ops.h"
 #include "autograd/params.h"
+#include "autograd/trial.h"
 #include "tensor/arena.h"
 
 /* --- every allocation of the process passes here, and those of our own code are counted ---
@@ -110,6 +110,7 @@ START_TEST(a_wrong_shape_is_a_sentence_at_seal) {
     ck_assert_ptr_null(la_add(t, x, NULL));
     ck_assert_ptr_null(la_reshape(t, NULL, la_shape1(1)));
     ck_assert_ptr_null(la_heads(t, NULL, 0, 1, 1));
+    ck_assert_ptr_null(la_first_rows(t, NULL, 1));
     ck_assert_ptr_null(la_keep(NULL));
     ck_assert_ptr_null(la_named(t, NULL, "nobody"));
     ck_assert_ptr_null(la_add(t, x, w));
@@ -148,6 +149,14 @@ static la_node *gelu_of_columns(la_tape *t, la_node *x, la_node *ids) {
 static la_node *reshape_of_columns(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
     return la_reshape(t, la_heads(t, x, 0, 2, 2), la_shape1(24));
+}
+static la_node *rows_outside(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_first_rows(t, x, 3);
+}
+static la_node *no_rows(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_first_rows(t, x, 0);
 }
 static la_node *gain_too_long(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
@@ -243,6 +252,8 @@ static const struct {
     {heads_of_a_matrix, LA_SHAPE, "which is (6,8)"},
     {gelu_of_columns, LA_SHAPE, "gelu: x is a view of columns"},
     {reshape_of_columns, LA_SHAPE, "cannot become (24)"},
+    {rows_outside, LA_SHAPE, "first_rows: 3 are not in x, which is (2,3,8)"},
+    {no_rows, LA_SHAPE, "first_rows: 0 are not in x"},
     {gain_too_long, LA_SHAPE, "layernorm: gain must be (8), and is (9)"},
     {gain_of_one_head, LA_SHAPE,
      "rmsnorm: wants (B,T,H,E) and a gain (H E); x is (2,3,2,4) and gain"},
@@ -499,6 +510,30 @@ START_TEST(views_share_values_and_gradients) { /* x . reshape(x) and both heads 
     is("x . x", all->x, 30);
     for (int i = 0; i < 4; i++) is("D[x . x, x]", x->g + i, 2 * (i + 1));
     la_tape_destroy(t);
+}
+END_TEST
+
+/* Rows that are left over have no gradient, also where their owner's memory held garbage. */
+START_TEST(the_first_rows_are_a_view_of_their_own) {
+    for (int leaf = 0; leaf <= 1; leaf++) {
+        la_tape *t = training();
+        la_node *x = input(t, la_shape2(3, 2)), *y = leaf ? x : la_dropout(t, x, 0);
+        la_node *rows = la_first_rows(t, y, 2), *by = la_input(t, "by", la_shape2(2, 2), 1);
+        la_node *w = la_input(t, "w", la_shape2(2, 2), 1);
+        la_node *loss = la_inner(t, la_linear(t, rows, w, NULL), by); /* x_0.w_0 + x_1.w_1 */
+        OK(la_tape_seal(t, loss));
+        ck_assert_ptr_eq(rows->x, y->x);
+        for (int i = 0; i < 6; i++) x->x[i] = R(i + 1);
+        for (int i = 0; i < 4; i++) w->x[i] = R(10 * (i + 1)), by->x[i] = i == 0 || i == 3;
+        for (int again = 1; again <= 2; again++) {
+            static const double D[] = {10, 20, 30, 40, 0, 0};
+            for (int i = 0; !leaf && i < 6; i++) y->g[i] = R(NAN);
+            step(t);
+            is("x_0.w_0 + x_1.w_1", loss->x, 1 * 10 + 2 * 20 + 3 * 30 + 4 * 40);
+            for (int i = 0; i < 6; i++) is("D", x->g + i, again * D[i]);
+        }
+        la_tape_destroy(t);
+    }
 }
 END_TEST
 
@@ -1016,8 +1051,12 @@ static la_node *random_node(graph *g, la_node *const *from, const la_attn_cfg *a
         return la_reshape(g->t, y, s);
     }
     default: {
-        la_attn_in in = {.q = a, .k = b, .v = a, .weight = {g->weight[0], g->weight[1]},
-                         .decay = g->decay, .state = g->state,
+        la_attn_in in = {.q = a,
+                         .k = b,
+                         .v = a,
+                         .weight = {g->weight[0], g->weight[1]},
+                         .decay = g->decay,
+                         .state = g->state,
                          .past = la_integers(g->t, "past", la_shape1(1), graph_past)};
         la_node   *state, *o = la_attention(g->t, attn, &in, &state);
         if (DRAW(3, 2)) g->state = state;
@@ -1488,6 +1527,7 @@ int main(void) {
     tcase_add_test(c, an_input_that_is_the_loss_adds_up_too);
     tcase_add_test(c, a_parameter_used_twice_gets_the_sum);
     tcase_add_test(c, views_share_values_and_gradients);
+    tcase_add_test(c, the_first_rows_are_a_view_of_their_own);
     tcase_add_test(c, a_node_that_the_loss_does_not_need_has_no_gradient);
     tcase_add_test(c, gradients_of_kept_values_and_of_inference_tapes);
     tcase_add_test(c, a_row_of_zeros_has_no_direction);

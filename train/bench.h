@@ -51,7 +51,7 @@ la_attn_flops     la_attn_flops_of(const la_attn_cfg *c, int64_t T, int64_t D);
 la_attn_flops     la_lm_attention_flops(const la_lm *lm, int64_t T); /* of all layers and heads  */
 extern const char la_attn_flops_text[]; /* the rule, for the head of a table */
 /* Numbers in the matrix products of a token: all matrices but the table of positions, which is
- * only looked up.  That of tokens counts once, for the logits. */
+ * only looked up.  That of tokens counts once, for the logits, without [MASK]. */
 double            la_lm_weights(const la_lm *lm);
 
 /* --- one variant on random q, k, v (batch, n, heads, d): the node's own time --- */

@@ -14,8 +14,10 @@
 
 /* --- nominal arithmetic --- */
 const char la_attn_flops_text[] =
-    "flops of a head, forward + backward: 2 and 5 products of 2 D for each query and key that meet, which\n"
-    "is T^2 D (2 + 5) for causal softmax (Dao et al. 2022 count the same); linear variants with m features\n"
+    "flops of a head, forward + backward: 2 and 5 products of 2 D for each query and key that "
+    "meet, which\n"
+    "is T^2 D (2 + 5) for causal softmax (Dao et al. 2022 count the same); linear variants with m "
+    "features\n"
     "T m E (4 + 10), 2 and 5 products with the state; none has no arithmetic";
 
 la_attn_flops la_attn_flops_of(const la_attn_cfg *c, int64_t T, int64_t D) {
@@ -102,8 +104,9 @@ static la_status record(la_tape *t, const la_bench *b, const la_attn_cfg *attn, 
     int n_more = la_attn_weights(&full, c->heads, c->d, w);
     for (int i = 0; i < n_more; i++) more[i] = la_input(t, w[i].name, w[i].shape, !w[i].frozen);
     la_node   *decay = full.decay ? la_input(t, "decay", la_shape1(c->heads), 0) : NULL;
-    la_attn_in all = {.q = in[0], .k = in[1], .v = in[2], .weight = {more[0], more[1]}, .decay = decay};
-    la_node   *o = la_attention(t, &full, &all, NULL);
+    la_attn_in all = {
+        .q = in[0], .k = in[1], .v = in[2], .weight = {more[0], more[1]}, .decay = decay};
+    la_node *o = la_attention(t, &full, &all, NULL);
     LA_TRY(la_tape_seal(t, la_apply(t, &mark_op, 2, (la_node *[]){o, in[3]}, &(mark){seconds})));
     for (int i = 0; i < 4; i++)
         la_bench_fill((size_t)la_len(s), in[i]->x, (uint64_t)c->seed, (uint32_t)i);
@@ -156,7 +159,9 @@ la_status la_bench_variant(const la_config *c, la_attn_cfg *out) {
     la_attn_pattern p;
     LA_TRY(la_attn_pattern_parse(c->attn, c->eps, &p));
     if (p.n > 1 || p.mix[0].n > 1)
-        return la_fail(LA_ARG, "--attn %s is for a whole model (bench train); here one variant is measured", c->attn);
+        return la_fail(LA_ARG,
+                       "--attn %s is for a whole model (bench train); here one variant is measured",
+                       c->attn);
     *out = p.mix[0].part[0].cfg;
     la_attn_complete(out, c->n);
     if (!la_attn_op(out))

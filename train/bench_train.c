@@ -69,7 +69,7 @@ double la_lm_weights(const la_lm *lm) {
         la_shape s = la_param_shape(lm->params, i);
         if (s.n == 2 && i != lm->wpe) sum += (double)la_len(s);
     }
-    return sum;
+    return lm->cfg.mask_token ? sum - (double)lm->cfg.dim : sum;
 }
 
 /* 6 for each weight and token, 2 forward and 4 backward, and attention's. */
@@ -77,7 +77,8 @@ static double flops_of(const la_trainer *t) {
     const la_lm_cfg *c = &t->lm->cfg;
     double           rows = (double)(t->cfg.batch * t->cfg.grad_accum);
     la_attn_flops    f = la_lm_attention_flops(t->lm, c->block_size);
-    return 6 * la_lm_weights(t->lm) * rows * (double)c->block_size + (f.forward + f.backward) * rows;
+    return 6 * la_lm_weights(t->lm) * rows * (double)c->block_size +
+           (f.forward + f.backward) * rows;
 }
 
 static la_status time_steps(run *r, la_bench *b) {
@@ -87,10 +88,11 @@ static la_status time_steps(run *r, la_bench *b) {
     la_bench_say(
         b,
         "training steps: %s, %lld layers, %lld heads, %lld wide, %lld windows of %lld tokens, "
-        "%lld numbers; tokens are %s",
+        "%lld numbers; tokens are %s; objective %s",
         c->attn, (long long)c->n_layer, (long long)c->n_head, (long long)c->n_embd,
         (long long)(c->batch_size * c->grad_accum), (long long)c->block_size,
-        (long long)la_params_numbers(r->trainer.lm->params), *c->data ? c->data : "random");
+        (long long)la_params_numbers(r->trainer.lm->params), *c->data ? c->data : "random",
+        c->objective);
     la_bench_say(b,
                  "flops: 6 for each token and weight of a matrix product (Kaplan et al. 2020), and "
                  "attention's");
@@ -107,6 +109,7 @@ static la_status time_steps(run *r, la_bench *b) {
     double  tokens = (double)(c->batch_size * c->grad_accum * c->block_size);
     la_cell cells[] = {
         {"attn", "attn", c->attn, 0, 1, 0},
+        {"objective", NULL, c->objective, 0, 1, 0},
         {"n_layer", NULL, NULL, (double)c->n_layer, 1, 0},
         {"n_head", NULL, NULL, (double)c->n_head, 1, 0},
         {"n_embd", NULL, NULL, (double)c->n_embd, 1, 0},

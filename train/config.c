@@ -44,6 +44,10 @@ static const char *la_names_pos(int i) {
     static const char *const names[] = {"learned", "rope", "none", NULL}; /* la_pos */
     return names[i];
 }
+static const char *la_names_objective(int i) {
+    static const char *const names[] = {"causal", "mlm", NULL};
+    return names[i];
+}
 static const char *la_names_resume(int i) {
     static const char *const names[] = {"auto", "last", "best", NULL};
     return names[i];

@@ -110,8 +110,8 @@ void      la_config_diff(const la_config *was, const la_config *now, la_config_c
                          void *ctx);
 
 /* --- what follows from several options --- */
-/* --out-dir, or runs/<attn>-s<seed>, where other characters than letters, digits, . _ - are -.
- * free() it. */
+/* --out-dir, or runs/<attn>-s<seed>, with mlm runs/<attn>-mlm-s<seed>, where other characters than
+ * letters, digits, . _ - are -. free() it. */
 la_status la_config_out_dir(const la_config *c, char **path);
 
 /* --- the table, for printing --- */

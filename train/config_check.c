@@ -53,7 +53,12 @@ la_status la_config_check(const la_config *c) {
         return la_fail(LA_ARG, "--short-conv 1 sees no other token: take 2 or more, or 0 for none");
     la_attn_pattern attn;
     LA_TRY(la_attn_pattern_parse(c->attn, c->eps, &attn));
-    LA_TRY(la_attn_pattern_complete(&attn, c->n_layer, heads, dim, c->block_size, 0));
+    LA_TRY(la_attn_pattern_complete(&attn, c->n_layer, heads, dim, c->block_size,
+                                    !strcmp(c->objective, "mlm")));
+    if (c->sample_every && !strcmp(c->objective, "mlm"))
+        return la_fail(LA_ARG,
+                       "--sample-every writes the next token again and again, and a model of "
+                       "--objective mlm has none: it fills in hidden tokens of a whole text");
     if (strcmp(c->schedule, "constant") != 0 && c->min_lr > c->lr) {
         char low[LA_NUMBER_TEXT], high[LA_NUMBER_TEXT];
         return la_fail(LA_ARG, "--min-lr must not be above --lr %s, and is %s%s",
@@ -130,7 +135,9 @@ la_status la_config_out_dir(const la_config *c, char **path) {
         snprintf(*path, room, "%s", c->out_dir);
         return LA_OK;
     }
-    snprintf(*path, room, "runs/%s-s%lld", c->attn, (long long)c->seed);
+    const char *objective = strcmp(c->objective, "causal") ? c->objective : "";
+    snprintf(*path, room, "runs/%s%s%s-s%lld", c->attn, *objective ? "-" : "", objective,
+             (long long)c->seed);
     for (char *s = *path + strlen("runs/"); *s; s++)
         if (!strchr(plain, *s)) *s = '-';
     return LA_OK;

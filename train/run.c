@@ -146,7 +146,8 @@ static void show_plan(const la_run_state *r) {
 }
 
 static void print_loss(const la_run_state *r, double loss) {
-    printf(" | val loss %.4f | ppl %.2f | %.3f bits/%s", loss, exp(loss), loss / log(2),
+    printf(" | val loss %.4f | ppl %.2f | %.3f bits/%s%s", loss, exp(loss), loss / log(2),
+           r->trainer.cfg.lm.mask_token ? "hidden " : "",
            !strcmp(r->c->tokenizer, "byte") ? "byte" : "char");
 }
 

@@ -92,7 +92,16 @@ static la_status create(la_sampler *s) {
     return open_reader(&s->one, s, 1);
 }
 
+la_status la_sampler_check(const la_lm_cfg *model) {
+    if (!model->bidirectional && !model->mask_token) return LA_OK;
+    return la_fail(LA_ARG,
+                   "a model of the masked objective (--objective mlm) has no next token: it "
+                   "fills in hidden tokens of a whole text and cannot go on with one");
+}
+
 la_status la_sampler_create(la_sampler **out, const la_lm *lm, const la_sampler_cfg *cfg) {
+    *out = NULL;
+    LA_TRY(la_sampler_check(&lm->cfg));
     la_sampler *s = *out = calloc(1, sizeof *s);
     if (!s) return la_fail(LA_NOMEM, "no memory for a sampler");
     s->lm = lm;

@@ -17,6 +17,9 @@ typedef struct la_sampler_cfg {
 
 typedef struct la_sampler la_sampler;
 
+/* LA_ARG, with a sentence: a model of the masked objective, which has no next token. */
+la_status la_sampler_check(const la_lm_cfg *model);
+
 la_status la_sampler_create(la_sampler **s, const la_lm *lm, const la_sampler_cfg *cfg);
 void      la_sampler_destroy(la_sampler *s);
 

@@ -46,6 +46,7 @@ void la_texts_close(la_texts *t) {
 }
 
 la_status la_model_cfg(const la_config *c, int64_t vocab, la_lm_cfg *out) {
+    int masked = !strcmp(c->objective, "mlm");
     *out = (la_lm_cfg){.vocab = vocab,
                        .dim = c->n_embd,
                        .layers = c->n_layer,
@@ -57,6 +58,8 @@ la_status la_model_cfg(const la_config *c, int64_t vocab, la_lm_cfg *out) {
                                                          : LA_POS_NONE,
                        .dropout = c->dropout,
                        .bias = c->bias,
+                       .bidirectional = masked,
+                       .mask_token = masked,
                        .recompute = c->recompute};
     return la_attn_pattern_parse(c->attn, c->eps, &out->attn);
 }

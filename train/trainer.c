@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "data/masking.h"
+
 enum {
     EVAL_TOKENS = 4096
 }; /* in one replay of the evaluator: its memory, not its result, depends on it */
@@ -76,12 +78,21 @@ void la_trainer_destroy(la_trainer *t) {
 
 size_t la_trainer_bytes(const la_trainer *t) { return model_bytes(t) + la_tape_bytes(t->tape); }
 
+/* Batch number `draw` of the run: tokens and labels. */
+static void fill(la_trainer *t, uint64_t draw) {
+    const la_lm_cfg *lm = &t->cfg.lm;
+    la_loader_fill(&t->loader, draw, t->tokens, t->labels);
+    if (lm->mask_token)
+        la_mask_rows(t->cfg.seed, draw * (uint64_t)t->cfg.batch, t->cfg.batch, lm->block_size,
+                     lm->vocab, t->tokens, t->labels);
+}
+
 la_status la_trainer_step(la_trainer *t, int64_t step, la_step *out) {
     const la_trainer_cfg *c = &t->cfg;
     double                loss = 0;
     for (int64_t micro = 0; micro < c->grad_accum; micro++) {
         uint64_t draw = (uint64_t)(step * c->grad_accum + micro); /* numbers the batches of a run */
-        la_loader_fill(&t->loader, c->same_batch ? (uint64_t)micro : draw, t->tokens, t->labels);
+        fill(t, c->same_batch ? (uint64_t)micro : draw);
         la_tape_set_step(t->tape, draw);
         LA_TRY(la_tape_forward(t->tape));
         loss += (double)*t->loss->x / (double)c->grad_accum;
@@ -101,6 +112,7 @@ la_status la_trainer_step(la_trainer *t, int64_t step, la_step *out) {
 
 static la_status create_evaluator(la_evaluator *e, const la_lm *lm, size_t max_bytes) {
     e->seq = lm->cfg.block_size;
+    e->masked = lm->cfg.mask_token ? lm->cfg.vocab : 0;
     e->rows = EVAL_TOKENS / e->seq > 0 ? EVAL_TOKENS / e->seq : 1;
     e->tokens = ints(e->rows * e->seq);
     e->labels = ints(e->rows * e->seq);
@@ -139,8 +151,11 @@ la_status la_evaluate(la_evaluator *e, const la_ids *text, int64_t most, int (*s
         int64_t first = i * replays / used * e->rows;
         int64_t full = windows - first < e->rows ? windows - first : e->rows;
         la_eval_fill(text, e->seq, first, e->rows, e->tokens, e->labels);
+        if (e->masked) /* not the rows past the last window: they keep LA_NO_TARGET */
+            la_mask_rows(LA_EVAL_MASK_SEED, (uint64_t)first, full, e->seq, e->masked, e->tokens,
+                         e->labels);
         LA_TRY(la_tape_forward(e->tape));
-        sum += (double)*e->loss->x * (double)full; /* every window has seq labels */
+        sum += (double)*e->loss->x * (double)full; /* every window has as many labels */
         seen += full;
     }
     *loss = seen ? sum / (double)seen : NAN;

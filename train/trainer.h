@@ -1,5 +1,8 @@
 /* trainer.h -- a model in training: one step, and an evaluation.
  *
+ * A model with a mask token (lm.mask_token) learns the masked objective of data/masking.h: the mean
+ * is over the labelled tokens, of which every row has the same number.
+ *
  * It knows nothing of files, screens or options; run.c is built on it. */
 #ifndef LA_TRAINER_H
 #define LA_TRAINER_H
@@ -42,11 +45,13 @@ size_t    la_trainer_bytes(const la_trainer *t); /* weights, gradients, moments,
  * bad tensor and nothing updated, if the loss or the gradient norm is not finite. */
 la_status la_trainer_step(la_trainer *t, int64_t step, la_step *out);
 
-/* --- evaluation: mean loss over windows of block_size, independent of the batch size --- */
+/* --- evaluation: mean loss over windows of block_size, independent of the batch size.  What is
+ * masked in a window depends on its number alone --- */
 typedef struct la_evaluator {
     la_tape *tape;
     la_node *loss;
     int64_t  rows, seq; /* windows in a replay; a fixed number of tokens                */
+    int64_t  masked;    /* 0, or the vocabulary before [MASK]                           */
     int32_t *tokens, *labels, *positions, past;
 } la_evaluator;
 

@@ -83,17 +83,25 @@ la_status la_attn_check(const la_attn_cfg *c, int64_t H, int64_t D) {
     if (!c->bidirectional && a->not_causal)
         return la_fail(LA_ARG, "%s has no causal form: %s", a->name, a->not_causal);
     if (c->bidirectional && c->decay)
-        return la_fail(LA_ARG, "decay in %s fades what came before a token, and the bidirectional "
-                               "objective has no before", a->name);
+        return la_fail(LA_ARG,
+                       "decay in %s fades what came before a token, and the bidirectional "
+                       "objective has no before",
+                       a->name);
     if (c->decay && k->kind == LA_MAP_LOG)
-        return la_fail(LA_ARG, "decay multiplies a plain sum over tokens, and %s keeps a running "
-                               "softmax in its place: use a map such as elu1", k->name);
+        return la_fail(LA_ARG,
+                       "decay multiplies a plain sum over tokens, and %s keeps a running "
+                       "softmax in its place: use a map such as elu1",
+                       k->name);
     if (k && k->kind == LA_MAP_LOG && q->kind == LA_MAP_SIGNED)
-        return la_fail(LA_ARG, "q=%s has features of either sign, and k=%s needs positive ones", q->name, k->name);
+        return la_fail(LA_ARG, "q=%s has features of either sign, and k=%s needs positive ones",
+                       q->name, k->name);
     if (q && features(c, 0, D) != features(c, 1, D))
-        return la_fail(LA_ARG, "q=%s makes %lld features of a head of %lld and k=%s makes %lld: they must be "
-                               "as many", q->name, (long long)features(c, 0, D), (long long)D, k->name,
-                       (long long)features(c, 1, D));
+        return la_fail(
+            LA_ARG,
+            "q=%s makes %lld features of a head of %lld and k=%s makes %lld: they must be "
+            "as many",
+            q->name, (long long)features(c, 0, D), (long long)D, k->name,
+            (long long)features(c, 1, D));
     return a->check ? a->check(c, H, D) : LA_OK;
 }
 
@@ -193,7 +201,8 @@ la_status la_attn_check_past(const la_node *n, int64_t room) {
     for (int64_t b = 0; b < n->shape.d[0]; b++) {
         int64_t past = la_attn_past(n, b), T = la_attn_tokens(n, b);
         if (past < 0 || (room > 0 && past + T > room))
-            return la_fail(LA_ARG, "%s: %lld tokens after %lld do not fit the %lld that there is room for",
+            return la_fail(LA_ARG,
+                           "%s: %lld tokens after %lld do not fit the %lld that there is room for",
                            n->op->name, (long long)T, (long long)past, (long long)room);
     }
     return LA_OK;
@@ -206,11 +215,12 @@ static la_status check_optional(const la_node *n, la_shape k, la_shape v) {
     const la_node     *state = la_attn_at(n, LA_AT_STATE), *past = la_attn_at(n, LA_AT_PAST);
     char               a[LA_SHAPE_TEXT], b[LA_SHAPE_TEXT], d[LA_SHAPE_TEXT];
     if (decay && (decay->ids || !la_shape_eq(decay->shape, la_shape1(k.d[2]))))
-        return la_fail(LA_SHAPE, "%s: decay must be a number for each of %lld heads, and is %s", n->op->name,
-                       (long long)k.d[2], la_shape_text(decay->shape, a));
+        return la_fail(LA_SHAPE, "%s: decay must be a number for each of %lld heads, and is %s",
+                       n->op->name, (long long)k.d[2], la_shape_text(decay->shape, a));
     if (mask && (!mask->ids || !la_shape_eq(mask->shape, la_shape2(k.d[0], k.d[1]))))
-        return la_fail(LA_SHAPE, "%s: the mask must be integers (%lld,%lld), and is %s", n->op->name,
-                       (long long)k.d[0], (long long)k.d[1], la_shape_text(mask->shape, a));
+        return la_fail(LA_SHAPE, "%s: the mask must be integers (%lld,%lld), and is %s",
+                       n->op->name, (long long)k.d[0], (long long)k.d[1],
+                       la_shape_text(mask->shape, a));
     if (!state && !past) return LA_OK;
     int64_t len = state && state->shape.n == 3 ? state->shape.d[2] : 0;
     int64_t rows = past && past->ids ? la_len(past->shape) : 0;
@@ -218,7 +228,8 @@ static la_status check_optional(const la_node *n, la_shape k, la_shape v) {
         (rows != 1 && rows != k.d[0]) || c->bidirectional ||
         own_state(c, k.d[3], v.d[3], len / (k.d[3] + v.d[3])) != len)
         return la_fail(LA_SHAPE, "%s: the state %s does not belong to k %s and v %s", n->op->name,
-                       la_shape_text(state ? state->shape : (la_shape){0}, a), la_shape_text(k, b), la_shape_text(v, d));
+                       la_shape_text(state ? state->shape : (la_shape){0}, a), la_shape_text(k, b),
+                       la_shape_text(v, d));
     return LA_OK;
 }
 
@@ -229,8 +240,8 @@ la_status la_attn_infer(const la_node *n, la_plan *p) {
     la_shape           q = n->in[0]->shape, k = n->in[1]->shape, v = n->in[2]->shape;
     la_shape           k_but_last = k, v_but_last = v;
     k_but_last.d[3] = v_but_last.d[3] = q.d[3];
-    if (q.n != 4 || v.n != 4 || k.n != 4 || !la_shape_eq(q, k_but_last) || !la_shape_eq(q, v_but_last) ||
-        (!c->q && !c->k && k.d[3] != q.d[3]))
+    if (q.n != 4 || v.n != 4 || k.n != 4 || !la_shape_eq(q, k_but_last) ||
+        !la_shape_eq(q, v_but_last) || (!c->q && !c->k && k.d[3] != q.d[3]))
         return la_fail(LA_SHAPE,
                        "%s: q and k must be (B,T,H,D) and v (B,T,H,E), and are %s, %s, %s",
                        n->op->name, la_shape_text(q, a), la_shape_text(k, b), la_shape_text(v, d));
@@ -258,12 +269,13 @@ static la_node *project(la_tape *t, const la_attn_cfg *c, int which, la_node *x,
 
 la_node *la_attention(la_tape *t, const la_attn_cfg *c, const la_attn_in *in, la_node **state_out) {
     const la_op *op = la_attn_op(c);
-    la_node     *x[LA_AT_COUNT] = {in->q, in->k, in->v, in->weight[0], in->weight[1],
+    la_node     *x[LA_AT_COUNT] = {in->q,     in->k,    in->v,     in->weight[0], in->weight[1],
                                    in->decay, in->mask, in->state, in->past};
     if (state_out) *state_out = NULL;
     if (!x[0] || !x[1] || !x[2]) return NULL;
     if (x[0]->shape.n == 4) {
-        la_status s = la_attn_check(c, x[0]->shape.d[2], x[0]->shape.d[3]);
+        la_status s = op ? la_attn_check(c, x[0]->shape.d[2], x[0]->shape.d[3])
+                         : la_fail(LA_ARG, "%s is no attention", c->variant->name);
         if (s != LA_OK) return la_tape_fail(t, s);
     }
     for (int i = 0; i < 3 && in->mask; i++) x[i] = la_pack(t, x[i], in->mask);

@@ -23,7 +23,12 @@
 typedef struct la_attn la_attn;
 typedef struct la_map  la_map;
 
-typedef enum la_decay { LA_DECAY_NONE, LA_DECAY_FIXED, LA_DECAY_RETENTION, LA_DECAY_LEARNED } la_decay;
+typedef enum la_decay {
+    LA_DECAY_NONE,
+    LA_DECAY_FIXED,
+    LA_DECAY_RETENTION,
+    LA_DECAY_LEARNED
+} la_decay;
 typedef enum la_head_norm { LA_HEAD_NORM_NONE, LA_HEAD_NORM_RMS } la_head_norm;
 
 /* A variant and its options, options.def. */
@@ -48,8 +53,8 @@ typedef enum la_map_kind {
 
 /* What stands before a map: y = scale W x^ (+ b) - square |x|^2, ops/head_linear.c. */
 typedef struct la_projection {
-    int     random; /* drawn, never trained, the same for q and k; else learned, W near identity */
-    int64_t (*width)(const la_attn_cfg *c, int64_t D); /* rows of W                            */
+    int random; /* drawn, never trained, the same for q and k; else learned, W near identity */
+    int64_t (*width)(const la_attn_cfg *c, int64_t D);  /* rows of W                            */
     void (*scales)(int64_t D, la_head_linear_cfg *out); /* NULL: scale 1, square 0             */
     int bias;                                           /* a last column of W                  */
 } la_projection;
@@ -64,8 +69,8 @@ typedef struct la_map_rows {
 struct la_map {
     const char          *name;
     la_map_kind          kind;
-    const la_projection *projection;                         /* NULL: none                     */
-    int64_t (*width)(const la_attn_cfg *c, int64_t D);       /* m; D is behind the projection  */
+    const la_projection *projection;                   /* NULL: none                     */
+    int64_t (*width)(const la_attn_cfg *c, int64_t D); /* m; D is behind the projection  */
     void (*forward)(const la_map_rows *r, const la_real *x, la_real *y);
     /* dx += dy times the Jacobian at x; y is what forward gave */
     void (*backward)(const la_map_rows *r, const la_real *x, const la_real *y, const la_real *dy,
@@ -104,24 +109,25 @@ enum {
 };
 
 struct la_attn {
-    const char   *name;        /* "elu1"                                                      */
-    const char   *formula;     /* "phi(x) = elu(x) + 1"                                       */
+    const char   *name;    /* "elu1"                                                      */
+    const char   *formula; /* "phi(x) = elu(x) + 1"                                       */
     const char   *paper;
-    const char   *cost;        /* time and state                                              */
-    const char   *file;        /* where the derivation stands                                 */
-    const char   *options;     /* keys of options.def that it reads: "chunk eps"              */
-    la_attn_cfg   usual;       /* their defaults, where not 0                                 */
-    const char   *tiny;        /* options that make a text of ten tokens interesting, "w=3"   */
-    const char   *not_causal;  /* why it has no causal form; NULL: it has                     */
-    unsigned      traits;      /* LA_ATTN_...                                                 */
-    int           shared_qk;   /* a model gives it its queries as keys                        */
-    double        floor;       /* the normaliser is this, where it would be less: signed kernels */
-    const la_map *map;         /* of a kernel variant, else NULL                              */
+    const char   *cost;       /* time and state                                              */
+    const char   *file;       /* where the derivation stands                                 */
+    const char   *options;    /* keys of options.def that it reads: "chunk eps"              */
+    la_attn_cfg   usual;      /* their defaults, where not 0                                 */
+    const char   *tiny;       /* options that make a text of ten tokens interesting, "w=3"   */
+    const char   *not_causal; /* why it has no causal form; NULL: it has                     */
+    unsigned      traits;     /* LA_ATTN_...                                                 */
+    int           shared_qk;  /* a model gives it its queries as keys                        */
+    double        floor;      /* the normaliser is this, where it would be less: signed kernels */
+    const la_map *map;        /* of a kernel variant, else NULL                              */
     const la_op  *causal, *full; /* NULL: that of the maps, or none at all                    */
     /* NULL where there is nothing to say: */
     void (*complete)(la_attn_cfg *c, int64_t longest); /* options left at 0                   */
     la_status (*check)(const la_attn_cfg *c, int64_t H, int64_t D); /* options against sizes  */
-    int (*weights)(const la_attn_cfg *c, int64_t H, int64_t D, la_attn_weight out[2]); /* how many */
+    int (*weights)(const la_attn_cfg *c, int64_t H, int64_t D,
+                   la_attn_weight out[2]); /* how many */
     /* reals of a head's state; D is behind a map's projection */
     int64_t (*state_len)(const la_attn_cfg *c, int64_t D, int64_t E, int64_t capacity);
     void (*state_start)(const la_attn_cfg *c, int64_t D, int64_t E, la_real *state);
@@ -139,19 +145,19 @@ la_status la_attn_find(const char     *name,
 /* NAME[:key=value,...]; LA_NAME and LA_ARG are sentences for whoever typed it.  spec.c */
 la_status la_attn_parse(const char *spec, double eps, la_attn_cfg *out);
 /* A line for each key that the variant reads, for help: calls line(ctx, "w=32", help). */
-void      la_attn_options(const la_attn *a, void line(void *ctx, const char *option, const char *help),
-                          void *ctx);
+void la_attn_options(const la_attn *a, void line(void *ctx, const char *option, const char *help),
+                     void *ctx);
 /* The usual options of a variant, for texts of up to `longest` tokens. */
-la_attn_cfg la_attn_usual(const la_attn *a, int64_t longest);
+la_attn_cfg   la_attn_usual(const la_attn *a, int64_t longest);
 /* Fills options that were left open. */
-void        la_attn_complete(la_attn_cfg *c, int64_t longest);
+void          la_attn_complete(la_attn_cfg *c, int64_t longest);
 /* LA_ARG, with a sentence, where options do not go together or with the sizes of a head. */
-la_status   la_attn_check(const la_attn_cfg *c, int64_t H, int64_t D);
+la_status     la_attn_check(const la_attn_cfg *c, int64_t H, int64_t D);
 /* The op that computes it; NULL: attention adds nothing. */
-const la_op *la_attn_op(const la_attn_cfg *c);
+const la_op  *la_attn_op(const la_attn_cfg *c);
 const la_map *la_attn_map(const la_attn_cfg *c, int which); /* 0: of q, 1: of k; or NULL        */
 const la_projection *la_attn_projection(const la_attn_cfg *c, int which); /* before it, or NULL  */
-int64_t       la_attn_features(const la_attn_cfg *c, int64_t D); /* m of a kernel variant, else D */
+int64_t la_attn_features(const la_attn_cfg *c, int64_t D); /* m of a kernel variant, else D */
 
 /* The tensors that go into la_attn_in.weight: 0, 1 or 2 of them; one is for both. */
 int la_attn_weights(const la_attn_cfg *c, int64_t H, int64_t D, la_attn_weight out[2]);
@@ -200,8 +206,8 @@ typedef struct la_attn_call {
 } la_attn_call;
 
 /* Backward may look at all of them: those beyond v are small, or the caller's. */
-#define LA_READS_ATTENTION \
-    (LA_READS_IN(0) | LA_READS_IN(1) | LA_READS_IN(2) | LA_READS_IN(3) | LA_READS_IN(4) | \
+#define LA_READS_ATTENTION                                                                         \
+    (LA_READS_IN(0) | LA_READS_IN(1) | LA_READS_IN(2) | LA_READS_IN(3) | LA_READS_IN(4) |          \
      LA_READS_IN(5) | LA_READS_IN(6) | LA_READS_IN(7) | LA_READS_IN(8))
 
 static inline const la_attn_cfg *la_attn_cfg_of(const la_node *n) {
@@ -213,9 +219,10 @@ static inline la_node *la_attn_at(const la_node *n, int which) {
     return i < 0 ? NULL : n->in[i];
 }
 
-int64_t la_attn_tokens(const la_node *n, int64_t b); /* valid ones of batch row b: T without a mask */
-int64_t la_attn_past(const la_node *n, int64_t b);   /* tokens before them: 0 without a state       */
-int64_t la_attn_room(const la_node *n); /* of the state, for variants of L = capacity (D+E)          */
+int64_t la_attn_tokens(const la_node *n,
+                       int64_t        b);                 /* valid ones of batch row b: T without a mask */
+int64_t la_attn_past(const la_node *n, int64_t b); /* tokens before them: 0 without a state       */
+int64_t la_attn_room(const la_node *n); /* of the state, for variants of L = capacity (D+E) */
 
 /* Checks what all have in common and fills the shapes of the plan. */
 la_status la_attn_infer(const la_node *n, la_plan *p);

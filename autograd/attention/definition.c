@@ -6,8 +6,8 @@
 #include "autograd/attention/kernel_map.h"
 
 /* The rows x (T,D) behind what stands before a map: y = scale W x^ (+ b) - square |x|^2. */
-static double *project(const la_attn_head *x, const double *from, const la_projection *p, const double *W,
-                       int64_t D) {
+static double *project(const la_attn_head *x, const double *from, const la_projection *p,
+                       const double *W, int64_t D) {
     la_head_linear_cfg how = {.scale = 1, .bias = p->bias};
     const int64_t      m = p->width(x->cfg, D), cols = D + p->bias;
     double            *y = calloc((size_t)(x->T * m), sizeof *y);
@@ -17,7 +17,8 @@ static double *project(const la_attn_head *x, const double *from, const la_proje
         for (int64_t d = 0; d < D; d++) square += from[t * D + d] * from[t * D + d];
         double scale = how.scale * (!how.unit ? 1 : square > 0 ? 1 / sqrt(square) : 0);
         for (int64_t i = 0; i < m; i++) {
-            for (int64_t d = 0; d < D; d++) y[t * m + i] += scale * W[i * cols + d] * from[t * D + d];
+            for (int64_t d = 0; d < D; d++)
+                y[t * m + i] += scale * W[i * cols + d] * from[t * D + d];
             if (p->bias) y[t * m + i] += W[i * cols + D];
             y[t * m + i] -= how.square * square;
         }

@@ -3,8 +3,8 @@
  *
  *   o_t = sum_f softmax_f(q_t) sum_s softmax_s(k_sf) v_s
  *
- * Bidirectional, as published, s runs over the whole text; causal, over the tokens up to t, which is
- * its exact restriction: the last row of any prefix is what the published form gives for it.  No
+ * Bidirectional, as published, s runs over the whole text; causal, over the tokens up to t, which
+ * is its exact restriction: the last row of any prefix is what the published form gives for it.  No
  * scale and no eps, and weights add to 1.  The derivation is in ops/causal_exp_linear.c. */
 #include <math.h>
 

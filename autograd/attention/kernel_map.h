@@ -1,4 +1,5 @@
-/* kernel_map.h -- the ops behind kernel variants, w_tj = phi(q_t).phi(k_j), and their definition. */
+/* kernel_map.h -- the ops behind kernel variants, w_tj = phi(q_t).phi(k_j), and their definition.
+ */
 #ifndef LA_KERNEL_MAP_H
 #define LA_KERNEL_MAP_H
 #include "autograd/attention/attention.h"

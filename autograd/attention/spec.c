@@ -43,8 +43,8 @@ static const char *map_at(int i) { /* the name of the i-th variant that has a ma
 static la_status read_number(const struct key *k, const char *value, double *x) {
     char shown[LA_SHOWN];
     if (la_read_number(value, k->type == INT, x) && *x >= k->min && *x <= k->max) return LA_OK;
-    return la_fail(LA_ARG, "%s in --attn must be a %snumber from %.0f to %.0f, and is \"%s\"", k->name,
-                   k->type == INT ? "whole " : "", k->min, k->max, la_shown(value, shown));
+    return la_fail(LA_ARG, "%s in --attn must be a %snumber from %.0f to %.0f, and is \"%s\"",
+                   k->name, k->type == INT ? "whole " : "", k->min, k->max, la_shown(value, shown));
 }
 
 static la_status read_map(const char *value, const la_map **out) {
@@ -64,15 +64,19 @@ static la_status read_decay(const struct key *k, const char *value, la_attn_cfg 
                                              : LA_DECAY_FIXED;
     if (out->decay != LA_DECAY_FIXED) return LA_OK;
     if (!la_read_number(value, false, &out->gamma) || !(out->gamma > 0 && out->gamma < k->max))
-        return la_fail(LA_ARG, "decay in --attn must be retention, learned, or a number between 0 and 1, and "
-                               "is \"%s\"", la_shown(value, shown));
+        return la_fail(
+            LA_ARG,
+            "decay in --attn must be retention, learned, or a number between 0 and 1, and "
+            "is \"%s\"",
+            la_shown(value, shown));
     return LA_OK;
 }
 
 static la_status read_norm(const char *value, la_attn_cfg *out) {
     char shown[LA_SHOWN];
     if (strcmp(value, "rms") && strcmp(value, "none"))
-        return la_fail(LA_ARG, "norm in --attn must be rms or none, and is \"%s\"", la_shown(value, shown));
+        return la_fail(LA_ARG, "norm in --attn must be rms or none, and is \"%s\"",
+                       la_shown(value, shown));
     out->norm = strcmp(value, "rms") ? LA_HEAD_NORM_NONE : LA_HEAD_NORM_RMS;
     return LA_OK;
 }
@@ -113,7 +117,7 @@ static la_status pair(char *text, la_attn_cfg *out) {
 
 la_status la_attn_parse(const char *spec, double eps, la_attn_cfg *out) {
     const la_attn *a;
-    char           shown[LA_SHOWN], *copy = strdup(spec), *text = copy ? strchr(copy, ':') : NULL, *next;
+    char shown[LA_SHOWN], *copy = strdup(spec), *text = copy ? strchr(copy, ':') : NULL, *next;
     if (!copy) return la_fail(LA_NOMEM, "no memory for --attn");
     if (text) *text++ = 0;
     la_status s = la_attn_find(la_shown(copy, shown), &a);
@@ -150,7 +154,8 @@ static void default_of(const la_attn *a, const struct key *k, char *text, size_t
     }
 }
 
-void la_attn_options(const la_attn *a, void line(void *ctx, const char *option, const char *help), void *ctx) {
+void la_attn_options(const la_attn *a, void line(void *ctx, const char *option, const char *help),
+                     void *ctx) {
     char text[64];
     for (const struct key *k = keys; k->name; k++)
         if (has(a->options, k->name)) {

@@ -1,5 +1,6 @@
-/* causal_exp_linear_chunk.h -- one chunk of causal_exp_linear.c, with the letters of its derivation: rows
- * in, runs, products, gradients out.  Chunks, segments and states follow each other there. */
+/* causal_exp_linear_chunk.h -- one chunk of causal_exp_linear.c, with the letters of its
+ * derivation: rows in, runs, products, gradients out.  Chunks, segments and states follow each
+ * other there. */
 #ifndef LA_CAUSAL_EXP_LINEAR_CHUNK_H
 #define LA_CAUSAL_EXP_LINEAR_CHUNK_H
 #include "autograd/attention/attention.h"

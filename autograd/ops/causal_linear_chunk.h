@@ -13,9 +13,9 @@ enum {
 
 typedef struct dims {
     int64_t B, T, H, D, Dk, E, m, L, C, chunks; /* D of q, Dk of k; L = m (E+1), one state      */
-    int64_t group, groups;                  /* heads of a block; blocks beside each other       */
-    int64_t segment, segments;              /* chunks of a block; blocks after each other       */
-    int64_t slices;                         /* blocks of a state in the scan                    */
+    int64_t group, groups;     /* heads of a block; blocks beside each other       */
+    int64_t segment, segments; /* chunks of a block; blocks after each other       */
+    int64_t slices;            /* blocks of a state in the scan                    */
     double  eps;
 } dims;
 

@@ -118,7 +118,7 @@ for line in open(sys.argv[1]): assert type(json.loads(line)) is dict' "$1"
 }
 
 no_temporaries() { ! find "$1" -name '*tmp*' | grep -q .; } # DIR
-loss_of() { grep -oE 'val loss.*bits/(char|byte)' "$1"; }    # FILE: the part of the line of results
+loss_of() { grep -oE 'val loss.*bits/(hidden )?(char|byte)' "$1"; } # FILE: the part of the line of results
 
 # Whether two checkpoints have the same weights and moments, bit for bit.  With neither h5py nor h5diff,
 # only what --eval-only prints is compared.

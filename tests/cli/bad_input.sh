@@ -77,6 +77,8 @@ use 'chunk in --attn must be .*"-1"' --attn=softmax:chunk=-1
 use 'chunk in --attn must be .*""' --attn=softmax:chunk
 use '"adam": did you mean adamw\?' --optim=adam
 use '"cosin": did you mean cosine\?' --schedule=cosin
+use '"mml": did you mean mlm\?' --objective=mml
+use '--sample-every writes the next token.*--objective mlm has none' --objective=mlm --sample-every=5
 use '"rop": did you mean rope\?' --pos=rop
 use '"bites": did you mean byte\?' --tokenizer=bites
 use '"shakespear-cpu": did you mean shakespeare-cpu\?' --preset=shakespear-cpu
@@ -240,6 +242,10 @@ err_says 'cannot read missing\.h5: No such file'
 run 4 generate --checkpoint=used
 err_says 'used: it is a directory'
 for file in t.txt empty; do refused 4 "$file" train "${new[@]}" --init-from=$file --trust-file; done
+run 0 train "${data[@]}" --objective=mlm --out-dir=mlm
+refused 2 '--objective is mlm in the checkpoint and cannot become causal: its weights depend' \
+  train "${new[@]}" --init-from=mlm/last.h5 --objective=causal
+refused 2 '--objective mlm has none' train --resume --out-dir=mlm --sample-every=5
 tail -c +513 used/last.h5 >foreign.h5 # what stands behind our block is plain HDF5
 refused 4 'foreign\.h5.*hash.*--trust-file' train "${new[@]}" --init-from=foreign.h5
 rm -rf new

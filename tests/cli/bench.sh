@@ -85,6 +85,11 @@ check "tokens per second" awk '{ x = $1 * $2; exit !(x > 127900 && x < 128100) }
 text 5000 >t.txt
 json 1 train "${tiny[@]}" --data=t.txt --bias --dropout=.1 --grad-accum=2 --optim=sgd --tokenizer=byte
 json 1 train "${tiny[@]}" --attn=none
+json 1 train "${tiny[@]}" --attn=elu1 --pos=none --vocab=50 --objective=mlm
+check "the objective" test "$(text_of objective)" = mlm
+check "flops: [MASK] is looked up only" awk '{ x = $1 * $2 * 1e6
+    w = 128 * (6 * (2 * 12 * 32 * 32 + 50 * 32) + 14 * 16 * 16 * 2 * 2); exit !(x > .9999 * w && x < 1.0001 * w) }' \
+  <(paste <(of gflops) <(of ms_per_step))
 
 # --- decode: a state that grows, and one that does not ---
 repeats=2
@@ -127,6 +132,7 @@ bad 2 'bench attention does not read --n-layer' attention --n-layer=2
 bad 2 'bench gemm does not read --attn' gemm --attn=elu1
 bad 2 'bench decode does not read --batch-size' decode --batch-size=2
 bad 2 'bench decode does not read --dropout' decode --dropout=0.1
+bad 2 'no next token' decode --objective=mlm
 bad 2 'bench train does not read --positions' train --positions=5
 bad 2 'unknown attention variant "elu2": did you mean elu1' attention --attn=elu2
 bad 2 'attn none adds no attention' attention --attn=none

@@ -55,6 +55,11 @@ check_not "top-p has an effect" cmp a b
 gen stream b --tokens=400 --temperature=0.1 --top-k=0
 check_not "temperature has an effect" cmp a b
 
+# --- no next token ---
+make mlm --objective=mlm
+refused 4 'mlm/best\.h5: .*no next token: it fills in hidden tokens' generate --checkpoint=mlm/best.h5
+check "no text" test ! -s out
+
 # --- prompts ---
 gen stream a --tokens=0
 check "no tokens: the prompt only" test "$(od -An -c a | tr -d ' ')" = 'The\n'

@@ -99,6 +99,13 @@ run 0 train --resume --out-dir=accum
 same "gradient accumulation and dropout" accum accum.ref
 same_loss accum accum.ref
 
+run 0 train "${base[@]}" --objective=mlm --grad-accum=2 --out-dir=mlm.ref
+stop_at TERM mlm 100 "${base[@]}" --objective=mlm --grad-accum=2
+stopped 143 TERM mlm
+run 0 train --resume --out-dir=mlm
+same "the masked objective" mlm mlm.ref
+same_loss mlm mlm.ref
+
 # --- a checkpoint without the rest of its folder ---
 args=("${tiny[@]}" --data=t.txt --eval-interval=20 --quiet)
 run 0 train "${args[@]}" --max-iters=40 --lr-decay-iters=60 --out-dir=half

@@ -165,6 +165,27 @@ done
 run 0 train "${short[@]}" --attn=elu1:eps=.1,chunk=16 --out-dir=eps
 check_not "eps has an effect" test "$(val_loss eps/metrics.jsonl 30)" = "$(val_loss attn-elu1/metrics.jsonl 30)"
 
+# --- the masked objective: hidden tokens, the same ones in every evaluation ---
+mlm=("${short[@]}" --objective=mlm --lr=3e-3)
+run 0 train "${mlm[@]}" --max-iters=300 --eval-interval=50 --quiet=off --out-dir=mlm
+out_says '^done: step 300 \| val loss [0-9.]+ \| ppl [0-9.]+ \| [0-9.]+ bits/hidden char \| '
+out_says 'objective=mlm'
+check "mlm: [MASK] is one more row" grep -qE '^27200 parameters' out
+vocab=$(grep -oE 'vocabulary [0-9]+' out | cut -d' ' -f2)
+check "mlm: it begins near ln $vocab" near "$(val_loss mlm/metrics.jsonl 0)" "$(awk -v v="$vocab" 'BEGIN { print log(v) }')" .15
+check "mlm: it learns" below "$(val_loss mlm/metrics.jsonl 300)" "$(val_loss mlm/metrics.jsonl 0 | awk '{ print $1 - .5 }')"
+loss_of out >a
+run 0 train --eval-only --resume=last --out-dir=mlm
+loss_of out >b
+check "mlm: --eval-only gives the loss of the run" cmp a b
+run 0 train --init-from=mlm/last.h5 --data=t.txt --max-iters=0 --batch-size=3 --seed=9 --quiet --out-dir=mlm.init
+check "mlm: the same masks for another seed and batch" test "$(val_loss mlm.init/metrics.jsonl 0)" = "$(val_loss mlm/metrics.jsonl 300)"
+check "mlm: --init-from takes the objective" grep -q '"objective": "mlm"' mlm.init/run.json
+run 0 train "${mlm[@]}" --max-iters=200 --overfit-batch --out-dir=mlm.overfit
+check "mlm: --overfit-batch" below "$(fields mlm.overfit/metrics.jsonl | awk '$1 == 200 { print $2 }')" 0.2
+run 0 train "${mlm[@]}" --max-iters=1 --seed=5
+check "mlm: a folder beside the causal run's" test -s runs/softmax-mlm-s5/best.h5
+
 # --- the same numbers, whatever the number of threads; evaluation, whatever the batch ---
 for name in softmax elu1 double-softmax cosine; do
   for threads in 1 2 3; do

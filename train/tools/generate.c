@@ -18,7 +18,11 @@ static la_status generate(const la_config *c) {
     };
     la_signals_install();
     int64_t   rebuilt = 0;
-    la_status s = la_write_text(lm, k, &w, stdout, &rebuilt);
+    la_status s = la_sampler_check(&lm->cfg);
+    if (s != LA_OK)
+        s = la_fail(LA_FORMAT, "%s: %s", c->checkpoint, la_error());
+    else
+        s = la_write_text(lm, k, &w, stdout, &rebuilt);
     if (s == LA_OK) putchar('\n');
     fflush(stdout);
     if (rebuilt && !c->quiet)
