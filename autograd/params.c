@@ -136,9 +136,8 @@ la_status la_params_alloc(la_params *p, uint64_t seed, int with_grad) {
     return LA_OK;
 }
 
-void la_params_redraw(la_params *p, uint64_t seed, uint64_t draw) {
-    for (int i = 0; i < p->n; i++)
-        if (p->entries[i].frozen && la_init_random(p->entries[i].how)) draw_one(p, i, seed, draw);
+void la_param_redraw(la_params *p, la_param i, uint64_t seed, uint64_t draw) {
+    draw_one(p, i, seed, draw);
 }
 
 int      la_params_count(const la_params *p) { return p->n; }

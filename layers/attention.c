@@ -76,6 +76,16 @@ void la_attn_layer_declare(la_attn_layer *l, la_params *p, const char *name, con
     la_params_pop(p);
 }
 
+void la_attn_layer_redraw(const la_attn_layer *l, la_params *p, uint64_t seed, int64_t step) {
+    for (int i = 0; i < l->n_groups; i++) {
+        const la_attn_group *g = &l->group[i];
+        const int64_t        every = g->cfg.redraw;
+        for (int w = 0; w < 2 && every > 0 && step % every == 0; w++)
+            if (g->weight[w] != LA_NO_PARAM && la_param_frozen(p, g->weight[w]))
+                la_param_redraw(p, g->weight[w], seed, (uint64_t)(step / every));
+    }
+}
+
 /* --- state: of the convolution, then of each group --- */
 static int64_t conv_state(const la_attn_layer *l, int64_t B) {
     return l->conv == LA_NO_PARAM ? 0 : B * (l->cfg.short_conv - 1) * l->columns;

@@ -104,6 +104,8 @@ void la_attn_layer_declare(la_attn_layer *l, la_params *p, const char *name, con
 /* x (B,T,dim) -> (B,T,dim), r added. */
 la_node *la_attn_layer_apply(const la_attn_layer *l, la_params *p, la_tape *t, la_node *x,
                              la_node *r, la_attn_text *text);
+/* Draws the random features anew of which step `step` is the first with others: redraw=STEPS. */
+void     la_attn_layer_redraw(const la_attn_layer *l, la_params *p, uint64_t seed, int64_t step);
 int64_t  la_attn_layer_state_len(const la_attn_layer *l, int64_t B, int64_t capacity);
 void la_attn_layer_state_start(const la_attn_layer *l, int64_t B, int64_t capacity, la_real *state);
 
@@ -141,6 +143,9 @@ typedef struct la_lm {
  * max_bytes. */
 la_status la_lm_create(la_lm **lm, const la_lm_cfg *cfg, uint64_t seed, int with_grad);
 void      la_lm_destroy(la_lm *lm);
+
+/* What changes at the beginning of a training step, by seed and step alone: random features. */
+void      la_lm_begin_step(la_lm *lm, uint64_t seed, int64_t step);
 
 /* What decoding carries from one replay to the next, owned by the caller: la_lm_state_len reals,
  * set to the start of a text by la_lm_state_start. */

@@ -113,6 +113,12 @@ void la_lm_destroy(la_lm *lm) {
     free(lm);
 }
 
+void la_lm_begin_step(la_lm *lm, uint64_t seed, int64_t step) {
+    for (int64_t i = 0; i < lm->cfg.layers; i++)
+        if (lm->blocks[i].attends)
+            la_attn_layer_redraw(&lm->blocks[i].attn, lm->params, seed, step);
+}
+
 static int64_t layer_state(const la_lm *lm, int64_t layer, int64_t B, int64_t capacity) {
     const la_block_layer *b = lm->blocks + layer;
     return b->attends ? la_attn_layer_state_len(&b->attn, B, capacity) : 0;

@@ -90,6 +90,7 @@ static void fill(la_trainer *t, uint64_t draw) {
 la_status la_trainer_step(la_trainer *t, int64_t step, la_step *out) {
     const la_trainer_cfg *c = &t->cfg;
     double                loss = 0;
+    la_lm_begin_step(t->lm, c->seed, step);
     for (int64_t micro = 0; micro < c->grad_accum; micro++) {
         uint64_t draw = (uint64_t)(step * c->grad_accum + micro); /* numbers the batches of a run */
         fill(t, c->same_batch ? (uint64_t)micro : draw);
