@@ -153,6 +153,11 @@ static la_node *gain_too_long(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
     return la_layernorm(t, x, la_input(t, "gain", la_shape1(9), 1), NULL, 1e-5);
 }
+static la_node *gain_of_one_head(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    la_node *heads = la_reshape(t, x, la_shape4(2, 3, 2, 4));
+    return la_rmsnorm(t, heads, la_input(t, "gain", la_shape1(4), 1), 1e-5);
+}
 static la_node *drop_all(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
     return la_dropout(t, x, 1);
@@ -175,10 +180,28 @@ static la_node *rope_of_two_pasts_more(la_tape *t, la_node *x, la_node *ids) {
 static la_node *rope_with_a_short_mask(la_tape *t, la_node *x, la_node *ids) {
     return la_rope(t, la_heads(t, x, 0, 2, 4), ids, ids);
 }
+static la_node *conv_of_width_1(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_short_conv(t, x, la_input(t, "w", la_shape2(8, 1), 1), NULL, NULL, NULL);
+}
+static la_node *conv_of_other_channels(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_short_conv(t, x, la_input(t, "w", la_shape2(7, 4), 1), NULL, NULL, NULL);
+}
+static la_node *conv_with_a_long_state(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_short_conv(t, x, la_input(t, "w", la_shape2(8, 4), 1), NULL,
+                         la_input(t, "s", la_shape3(2, 4, 8), 0), NULL);
+}
 static la_node *linear_of_itself(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
     la_node *square = la_reshape(t, x, la_shape2(6, 8));
     return la_linear(t, square, square, NULL);
+}
+static la_node *head_linear_without_bias(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_head_linear(t, la_heads(t, x, 0, 2, 3), la_input(t, "w", la_shape3(2, 5, 3), 1),
+                          &(la_head_linear_cfg){.scale = 1, .bias = 1});
 }
 static la_node *linear_of_other_sum(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
@@ -221,13 +244,19 @@ static const struct {
     {gelu_of_columns, LA_SHAPE, "gelu: x is a view of columns"},
     {reshape_of_columns, LA_SHAPE, "cannot become (24)"},
     {gain_too_long, LA_SHAPE, "layernorm: gain must be (8), and is (9)"},
+    {gain_of_one_head, LA_SHAPE,
+     "rmsnorm: wants (B,T,H,E) and a gain (H E); x is (2,3,2,4) and gain"},
     {drop_all, LA_ARG, "[0,1), and is 1"},
     {embed_reals, LA_SHAPE, "embedding: wants integers"},
     {labels_too_few, LA_SHAPE, "cross_entropy: logits are (2,3,8)"},
     {rope_of_odd_heads, LA_SHAPE, "even D"},
     {rope_of_two_pasts_more, LA_SHAPE, "x is (2,3,2,4), and past is (4)"},
     {rope_with_a_short_mask, LA_SHAPE, "rope: the mask must be integers (B,T)"},
+    {conv_of_width_1, LA_SHAPE, "short_conv: the width must be from 2 to 64, and is 1"},
+    {conv_of_other_channels, LA_SHAPE, "they are (2,3,8) and (7,4)"},
+    {conv_with_a_long_state, LA_SHAPE, "short_conv: the state must be (2,3,8), and is (2,4,8)"},
     {linear_of_itself, LA_ARG, "linear: inputs 1 and 2 are both x"},
+    {head_linear_without_bias, LA_SHAPE, "weight (H,m,D+1); they are (2,3,2,3) and (2,5,3)"},
     {linear_of_other_sum, LA_ARG, "linear: inputs 1 and 3 are both x"},
     {concat_of_other_rows, LA_SHAPE,
      "concat: wants (B,T,H,D) of one B and T; x is (2,3,2,2) and b"},
@@ -508,6 +537,125 @@ START_TEST(gradients_of_kept_values_and_of_inference_tapes) {
     is("a + b again", y->x, 15);
     FAILS(la_tape_backward(t, 1), LA_STATE, "no parameter");
     ck_assert(g[0] == 7 && g[1] == 7);
+    la_tape_destroy(t);
+}
+END_TEST
+
+/* --- texts in pieces, texts with holes --- */
+
+enum { ROW = 11, WIDE = 3, TAPS = 4 };
+
+static const int32_t holes[2 * ROW] = {0, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1,
+                                       1, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0};
+
+/* y of a whole text; then token by token on a tape without gradients, the state in place. */
+START_TEST(short_conv_token_by_token_is_that_of_the_text) {
+    la_real  x[2 * ROW * WIDE], w[WIDE * TAPS], one[2 * WIDE], state[2 * (TAPS - 1) * WIDE] = {0};
+    int32_t  valid[2];
+    la_tape *whole, *token;
+    fill_uniform(2 * ROW * WIDE, 1, 1, x);
+    fill_uniform(WIDE * TAPS, 1, 2, w);
+    OK(la_tape_create(&whole, NULL));
+    OK(la_tape_create(&token, NULL));
+    la_node *y =
+        la_keep(la_short_conv(whole, la_leaf(whole, "x", la_shape3(2, ROW, WIDE), x, NULL),
+                              la_leaf(whole, "w", la_shape2(WIDE, TAPS), w, NULL),
+                              la_integers(whole, "mask", la_shape2(2, ROW), holes), NULL, NULL));
+    la_node *out;
+    la_node *y1 = la_keep(
+        la_short_conv(token, la_leaf(token, "x", la_shape3(2, 1, WIDE), one, NULL),
+                      la_leaf(token, "w", la_shape2(WIDE, TAPS), w, NULL),
+                      la_integers(token, "mask", la_shape2(2, 1), valid),
+                      la_leaf(token, "state", la_shape3(2, TAPS - 1, WIDE), state, NULL), &out));
+    OK(la_tape_seal(whole, NULL));
+    OK(la_tape_seal(token, NULL));
+    ck_assert_ptr_eq(out->x, state);
+    OK(la_tape_forward(whole));
+    for (int t = 0; t < ROW; t++) {
+        for (int b = 0; b < 2; b++) {
+            memcpy(one + b * WIDE, x + (b * ROW + t) * WIDE, WIDE * sizeof *x);
+            valid[b] = holes[b * ROW + t];
+        }
+        OK(la_tape_forward(token));
+        for (int b = 0; b < 2; b++)
+            ck_assert_msg(differ(WIDE, y1->x + b * WIDE, y->x + (b * ROW + t) * WIDE) < 0,
+                          "token %d of row %d differs", t, b);
+    }
+    la_tape_destroy(whole), la_tape_destroy(token);
+}
+END_TEST
+
+/* y and D[sum y^2, x] of an op on a text with holes, which hold NaN (where the op must not look),
+ * and of the same text without them, where the rest of a row does not count: equal where a token is
+ * valid, else 0. */
+typedef la_node *on_holes(la_tape *t, la_node *x, la_node *mask);
+
+static la_node *short_conv_of(la_tape *t, la_node *x, la_node *mask) {
+    la_node *flat = la_reshape(t, x, la_shape3(2, ROW, 4));
+    return la_short_conv(t, flat, la_named(t, input(t, la_shape2(4, TAPS)), "w"), mask, NULL, NULL);
+}
+static la_node *rope_of(la_tape *t, la_node *x, la_node *mask) {
+    static const int32_t past[] = {3, 40};
+    return la_rope(t, x, la_integers(t, "past", la_shape1(2), past), mask);
+}
+
+START_TEST(a_text_with_holes_is_the_text_without_them) {
+    static on_holes *const ops[] = {short_conv_of, rope_of};
+    static int32_t         all[2 * ROW];
+    enum { W = 4, LEN = 2 * ROW * W };
+    la_real *y[2], *g[2];
+    for (int k = 0; k < 2; k++) {
+        la_tape *t = training();
+        la_node *x = input(t, la_shape4(2, ROW, 2, 2));
+        for (int i = 0; i < 2 * ROW; i++) all[i] = 1;
+        la_node *is = ops[_i](t, x, la_integers(t, "mask", la_shape2(2, ROW), k ? all : holes));
+        is = la_keep(is);
+        la_node *cotangent = la_input(t, "c", is->shape, 0), *loss = la_inner(t, is, cotangent);
+        OK(la_tape_seal(t, loss));
+        for (int i = 0; i < la_tape_len(t); i++)
+            if (!strcmp(la_tape_at(t, i)->name, "w"))
+                fill_uniform(la_len(la_tape_at(t, i)->shape), 1, 3, la_tape_at(t, i)->x);
+        for (int i = 0, r = 0; i < 2 * ROW; i++) {
+            if (i % ROW == 0) r = i;
+            int to = k ? r : i;
+            if (holes[i]) fill_uniform(W, 1, (uint32_t)(100 + i), x->x + to * W);
+            if (holes[i]) fill_uniform(W, 1, (uint32_t)(200 + i), cotangent->x + to * W);
+            r += holes[i];
+        }
+        for (int i = 0; !k && i < LEN; i++)
+            if (!holes[i / W] && ops[_i] == short_conv_of) x->x[i] = R(NAN);
+        step(t);
+        y[k] = copy_of(LEN, is->x), g[k] = copy_of(LEN, x->g);
+        la_tape_destroy(t);
+    }
+    for (int i = 0, r = 0; i < 2 * ROW; i++) {
+        if (i % ROW == 0) r = i;
+        for (int j = 0; j < W; j++) {
+            ck_assert_msg(g[0][i * W + j] == (holes[i] ? g[1][r * W + j] : 0), "gradient %d", i);
+            if (holes[i] || ops[_i] == short_conv_of)
+                ck_assert_msg(y[0][i * W + j] == (holes[i] ? y[1][r * W + j] : 0), "token %d", i);
+        }
+        r += holes[i];
+    }
+    for (int k = 0; k < 2; k++) free(y[k]), free(g[k]);
+}
+END_TEST
+
+/* A unit vector of a row of zeros is 0 and has no gradient; the square has its own, which is 0. */
+START_TEST(a_row_of_zeros_has_no_direction) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape4(1, 2, 1, 3)), *w = input(t, la_shape3(1, 2, 4));
+    seal_sum(t, la_keep(la_head_linear(
+                    t, x, w, &(la_head_linear_cfg){2, .square = 3, .unit = 1, .bias = 1})));
+    for (int i = 0; i < 8; i++) w->x[i] = R(i + 1);
+    x->x[4] = R(0.5); /* the second row: (0, 0.5, 0) */
+    step(t);
+    for (int i = 0; i < 3; i++) ck_assert(x->g[i] == 0);
+    is("D[y, x_0], along w_00 + w_10", x->g + 3, 2 * (1 + 5) / sqrt(0.25 + 1e-12));
+    is("D[y, x_1], by the square alone", x->g + 4,
+       -2 * 3 * 2 * 0.5 + 2 * (2 + 6) * 1e-12 / pow(0.25 + 1e-12, 1.5));
+    is("D[y, w_01], the unit vector", w->g + 1, 2 * 0.5 / sqrt(0.25 + 1e-12));
+    is("D[y, bias_0]", w->g + 3, 2);
     la_tape_destroy(t);
 }
 END_TEST
@@ -1157,11 +1305,15 @@ int main(void) {
     tcase_add_test(c, views_share_values_and_gradients);
     tcase_add_test(c, a_node_that_the_loss_does_not_need_has_no_gradient);
     tcase_add_test(c, gradients_of_kept_values_and_of_inference_tapes);
+    tcase_add_test(c, a_row_of_zeros_has_no_direction);
     c = add_case(s, "first writers");
     tcase_add_loop_test(c, columns_that_cover_a_gradient_once_are_written_and_others_added, 0,
                         sizeof covers / sizeof *covers);
     tcase_add_test(c, columns_of_two_shapes_of_a_tensor_are_added);
     tcase_add_test(c, only_the_first_writer_of_a_gradient_sets_it);
+    c = add_case(s, "pieces and holes");
+    tcase_add_test(c, short_conv_token_by_token_is_that_of_the_text);
+    tcase_add_loop_test(c, a_text_with_holes_is_the_text_without_them, 0, 2);
     c = add_case(s, "memory");
     tcase_add_test(c, shared_memory_changes_no_bit_and_saves_much);
     tcase_add_test(c, a_kept_value_survives_backward);
