@@ -45,11 +45,5 @@ la_node *la_concat(la_tape *t, int n, la_node *const x[]); /* (B,T,H_i,D_i): (B,
  * back to their places, masked ones 0 */
 la_node *la_pack(la_tape *t, la_node *x, la_node *mask);
 la_node *la_unpack(la_tape *t, la_node *x, la_node *mask);
-/*TEMP*/
-typedef struct la_head_linear_cfg { double scale, square; int unit, bias; } la_head_linear_cfg;
-la_node *la_head_linear(la_tape *t, la_node *x, la_node *w, const la_head_linear_cfg *c);
-la_node *la_rmsnorm(la_tape *t, la_node *x, la_node *gain, double eps);
-la_node *la_short_conv(la_tape *t, la_node *x, la_node *w, la_node *mask, la_node *state, la_node **state_out);
-/*TEMPEND*/
 la_node *la_inner(la_tape *t, la_node *a, la_node *b); /* sum_i a_i b_i, equal shapes    */
 #endif
