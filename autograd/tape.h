@@ -17,7 +17,7 @@
 
 typedef struct la_tape la_tape;
 typedef struct la_op   la_op;
-enum { LA_MAX_IN = 9, LA_MAX_OUT = 2, LA_MAX_PHASE = 3 };
+enum { LA_MAX_IN = 9, LA_MAX_OUT = 2, LA_MAX_PHASE = 4 };
 
 enum {
     LA_NEEDS_GRAD = 1u << 0, /* d loss / d value is wanted, here or further down      */

@@ -46,14 +46,20 @@ typedef struct la_vec {
     void (*elu1)(int64_t rows, int64_t n, const la_real *x, int64_t ldx, la_real *y);
     void (*elu1_backward)(int64_t rows, int64_t n, const la_real *x, int64_t ldx, const la_real *y,
                           const la_real *dy, la_real *dx, int64_t lddx);
-    /* causal_linear, in its letters.  Rows of a chunk: D_i = A_i.z + sum_j P_ij + eps, o_i /= D_i
-     * (0 where D_i is 0), D_i at D[i * step] if D is not NULL.  And rows (rows,E) of a token's
-     * heads: U_i = g_i / D_i, w_i = -g_i.o_i / D_i. */
+    /* log(1 + exp(x)), and dx += dy times its derivative; 1 / (1 + exp(-x)) */
+    void (*softplus)(int64_t n, const la_real *x, la_real *y);
+    void (*softplus_backward)(int64_t n, const la_real *x, const la_real *dy, la_real *dx);
+    void (*sigmoid)(int64_t n, const la_real *x, la_real *y);
+    void (*sincos)(int64_t n, const la_real *x, la_real *s, la_real *c); /* neither may be x    */
+    /* causal_linear, in its letters.  Rows of a chunk: D_i = A_i.z + sum_j P_ij + eps (P may be
+     * NULL), or floor, where that is more; o_i /= D_i (0 where D_i is 0), D_i at D[i * step] if D
+     * is not NULL.  And rows (rows,E) of a token's heads: U_i = g_i / D_i, w_i = -g_i.o_i / D_i, or
+     * 0 where D_i is floor. */
     void (*normalise)(int64_t rows, int64_t m, int64_t E, const la_real *A, int64_t lda,
-                      const la_real *z, const la_real *P, int64_t ldp, la_real eps, la_real *D,
-                      int64_t step, la_real *o, int64_t ldo);
+                      const la_real *z, const la_real *P, int64_t ldp, la_real eps, la_real floor,
+                      la_real *D, int64_t step, la_real *o, int64_t ldo);
     void (*normalise_backward)(int64_t rows, int64_t E, const la_real *g, const la_real *o,
-                               const la_real *D, la_real *U, la_real *w);
+                               const la_real *D, la_real floor, la_real *U, la_real *w);
     /* y_i = w_i x for y (rows,n); w_i at w[i * step], 1 if w is NULL */
     void (*outer)(int64_t rows, int64_t n, const la_real *w, int64_t step, const la_real *x,
                   la_real *y, int64_t ldy);

@@ -11,17 +11,23 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-
 
 # what | file | the line as it is (a part that stands there once) | what it becomes
 faults=(
-  "eps dropped from the normaliser|autograd/ops/causal_linear_chunk.h|w->P, C, R(s.eps),|w->P, C, 0,"
-  "sign of the normaliser's gradient|tensor/vec_kernels.c|w[i] = -vec_dot(E, g, o)|w[i] = vec_dot(E, g, o)"
+  "eps dropped from the normaliser|autograd/ops/causal_linear_chunk.h|w->P, C, s.eps,|w->P, C, 0,"
+  "sign of the normaliser's gradient|tensor/vec_kernels.c|floor ? 0 : -vec_dot(E, g, o)|floor ? 0 : vec_dot(E, g, o)"
   "dP' A dropped from dB|autograd/ops/causal_linear_chunk.h|C, s.m, C, w->dP, C, A|C, s.m, 1, w->dP, C, A"
   "mask drops the diagonal|autograd/kernel.h|memset(P + i * C + i + 1, 0, (size_t)(C - 1 - i)|memset(P + i * C + i, 0, (size_t)(C - i)"
   "mask lets one future token in|autograd/kernel.h|memset(P + i * C + i + 1, 0, (size_t)(C - 1 - i)|for (int64_t j = i + 2; j < C; j = C) memset(P + i * C + j, 0, (size_t)(C - j)"
-  "R of later chunks lost|autograd/ops/causal_linear_chunk.h|la_gemm_tn(LA_ADD, s.m, s.E, C, A|la_gemm_tn(LA_SET, s.m, s.E, C, A"
+  "S and R of other chunks lost|autograd/ops/kernel_linear_chunk.h|la_gemm_tn(LA_ADD, s.m, s.E, C, X|la_gemm_tn(LA_SET, s.m, s.E, C, X"
   "dv = instead of +=|autograd/ops/causal_linear_chunk.h|first_dv ? LA_SET : LA_ADD|LA_SET"
-  "segments begin without the state|autograd/ops/causal_linear.c|scan(s, sums, 1, len, a.state ?|scan(s, sums, 1, len, 0 ?"
+  "segments begin without the state|autograd/ops/causal_linear.c|sums, 1, len, a.state ?|sums, 1, len, 0 ?"
   "segments: the sum includes its own|autograd/ops/causal_linear.c|x[j] = total[j];|x[j] += total[j];"
-  "segments: gradients summed from the front|autograd/ops/causal_linear.c|scan(s, sums, -1, len|scan(s, sums, 1, len"
+  "segments: gradients summed from the front|autograd/ops/causal_linear.c|scan(n, s, &a, sums, -1, len|scan(n, s, &a, sums, 1, len"
   "heads of a block share one state|autograd/ops/causal_linear.c|la_real *S = w.S + h * s.L;|la_real *S = w.S;"
+  "decay: a segment fades by its room, not its tokens|autograd/ops/causal_linear.c|to = la_min(a->tokens, chunks.to * s.C);|to = chunks.to * s.C;"
+  "decay: gradient without the state that passes by|autograd/ops/causal_linear_chunk.h|*dl += (double)C * (double)power|*dl += 0 * (double)power"
+  "decay: gradient of the first batch row only|autograd/ops/causal_linear.c|for (int64_t b = 0; b < s.B; b++)|for (int64_t b = 0; b < 1; b++)"
+  "padding enters the state|autograd/ops/causal_linear.c|int64_t t = c * s.C, C = la_min(s.C, p.a.tokens - t);|int64_t t = c * s.C, C = la_min(s.C, s.T - t);"
+  "full_linear: only the first segment counts|autograd/ops/full_linear.c|for (int64_t c = 1; c < s.segments; c++)|for (int64_t c = 1; c < 1; c++)"
+  "a clamped normaliser has a gradient|tensor/vec_kernels.c|w[i] = D[i] == floor ? 0 :|w[i] = 0 ? 0 :"
   "elu1: slope 1 everywhere|tensor/vec_kernels.c|x[j] > 0 ? 1 : y[j])|x[j] > 0 ? 1 : 1)"
   "elu1: linear from 1 only|tensor/vec_kernels.c|up = x[j] > 0|up = x[j] > 1"
   "cosine: projection dropped from dx|autograd/attention/cosine.c|(dy[1 + j] - y[1 + j] * along)|(dy[1 + j])"
@@ -95,7 +101,7 @@ faults=(
   "masks: the row's number forgotten|data/masking.c|(first + (uint64_t)r) *|(first / 2 + (uint64_t)r) *"
   "[MASK] is predicted|layers/lm.c|return lm->cfg.mask_token ? la_first_rows|return 0 ? la_first_rows"
   "targets not shifted|data/loader.c|start + 1|start"
-  "a coefficient of exp|tensor/vec_kernels.c|4.16666667e-2f|4.16766667e-2f"
+  "a coefficient of exp|tensor/vec_kernels.c|p * r + 4.16666667e-2f|p * r + 4.16766667e-2f"
 )
 
 for fault in "${faults[@]}"; do

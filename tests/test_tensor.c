@@ -685,6 +685,58 @@ START_TEST(elu1_is_exp_below_0_and_x_plus_1_above) {
 }
 END_TEST
 
+START_TEST(softplus_and_sigmoid_are_those_of_libm) {
+    const la_vec *v = table(_i);
+    enum { N = 20001 };
+    la_real *x = reals(N), *y = reals(N), *s = reals(N), *one = reals(N), *dx = reals(N);
+    for (int i = 0; i < N; i++) x[i] = R((i - N / 2) * 8e-3), one[i] = 1, dx[i] = 2;
+    v->softplus(N, x, y);
+    v->softplus_backward(N, x, one, dx);
+    v->sigmoid(N, x, s);
+    for (int i = 0; i < N; i++) {
+        double a = (double)x[i], e = exp(-fabs(a)), up = fmax(a, 0) + log1p(e);
+        double slope = (a > 0 ? 1 : e) / (1 + e);
+        if (!(fabs((double)y[i] / up - 1) <= 4 * LA_REAL_EPSILON) ||
+            !(fabs((double)s[i] / slope - 1) <= 4 * LA_REAL_EPSILON) ||
+            !(fabs((double)dx[i] - 2 - slope) <= 4 * LA_REAL_EPSILON))
+            ck_abort_msg(
+                "%s: at %g: softplus %.9g, not %.9g, slope %.9g and sigmoid %.9g, not %.9g",
+                v->name, a, (double)y[i], up, (double)dx[i] - 2, (double)s[i], slope);
+    }
+    la_real odd[] = {R(NAN), R(1e30), R(-1e30)}, z[3];
+    v->softplus(3, odd, z);
+    ck_assert(isnan(z[0]) && z[1] == R(1e30) && z[2] == 0);
+    v->sigmoid(3, odd, z);
+    ck_assert(isnan(z[0]) && z[1] == 1 && z[2] == 0);
+    free(x), free(y), free(s), free(one), free(dx);
+}
+END_TEST
+
+START_TEST(sincos_is_that_of_libm) {
+    const la_vec *v = table(_i);
+    enum { N = 40001 };
+    la_real *x = reals(N), *s = reals(N), *c = reals(N);
+    for (int i = 0; i < 3 * N; i++) { /* to 2, to 4000, and beyond what the polynomials are for */
+        static const double steps[] = {1e-4, 0.2, 1e3};
+        double              step = steps[i / N];
+        x[i % N] = R((i % N - N / 2) * step);
+        if (i % N < N - 1) continue;
+        v->sincos(N, x, s, c);
+        for (int j = 0; j < N; j++) {
+            double a = (double)x[j];
+            if (!(fabs((double)s[j] - sin(a)) <= 2 * LA_REAL_EPSILON) ||
+                !(fabs((double)c[j] - cos(a)) <= 2 * LA_REAL_EPSILON))
+                ck_abort_msg("%s: at %.9g: sin %.9g, not %.9g, cos %.9g, not %.9g", v->name, a,
+                             (double)s[j], sin(a), (double)c[j], cos(a));
+        }
+    }
+    x[3] = R(NAN);
+    v->sincos(9, x, s, c);
+    ck_assert(isnan(s[3]) && isnan(c[3]) && isfinite(s[2]) && isfinite(c[4]));
+    free(x), free(s), free(c);
+}
+END_TEST
+
 START_TEST(normalising_divides_by_the_sum_of_the_weights) {
     const la_vec *v = table(_i);
     la_real A[ROWS * LD], z[LD], P[ROWS * LD], o[ROWS * LD], D[ROWS * 3], U[ROWS * LD], w[ROWS];
@@ -698,7 +750,7 @@ START_TEST(normalising_divides_by_the_sum_of_the_weights) {
         memset(P, 0, ROWS * sizeof *P);
         la_real before[ROWS * LD];
         memcpy(before, o, sizeof o);
-        v->normalise(ROWS, n, n, A, LD, z, P, LD, 0, D, 3, o, LD);
+        v->normalise(ROWS, n, n, A, LD, z, P, LD, 0, R(-INFINITY), D, 3, o, LD);
         for (int i = 0; i < ROWS; i++) {
             double d = 0;
             for (int j = 0; j < n; j++) d += (double)A[i * LD + j] * (double)z[j];
@@ -711,7 +763,7 @@ START_TEST(normalising_divides_by_the_sum_of_the_weights) {
             }
         }
         la_real dense[ROWS] = {D[0], D[3], D[6], D[9], D[12]};
-        v->normalise_backward(ROWS, n, before, A, dense, U, w);
+        v->normalise_backward(ROWS, n, before, A, dense, R(-INFINITY), U, w);
         for (int i = 0; i < ROWS; i++) {
             double r = dense[i] != 0 ? 1 / (double)dense[i] : 0, along = 0;
             for (int j = 0; j < n; j++) {
@@ -723,6 +775,30 @@ START_TEST(normalising_divides_by_the_sum_of_the_weights) {
         }
     }
     la_vec_use(NULL);
+}
+END_TEST
+
+/* Normalisers are the rows' first numbers: no P, and z is a unit vector. */
+START_TEST(a_normaliser_is_kept_off_0_and_then_has_no_gradient) {
+    const la_vec *v = table(_i);
+    la_real       A[ROWS * 2] = {1, 0, R(0.25), 0, -3, 0, R(0.5), 0, R(1e-9), 0}, z[2] = {1, 0};
+    la_real       o[ROWS * 2] = {1, 2, 1, 2, 1, 2, 1, 2, 1, 2}, D[ROWS], U[ROWS * 2], w[ROWS];
+    v->normalise(ROWS, 2, 2, A, 2, z, NULL, 0, R(0.125), R(0.5), D, 1, o, 2);
+    const la_real want[ROWS] = {R(1.125), R(0.5), R(0.5), R(0.625), R(0.5)};
+    for (int i = 0; i < ROWS; i++) {
+        close_to("D", i, (double)D[i], (double)want[i], 0);
+        close_to("o", i, (double)o[2 * i + 1], 2 / (double)want[i], 2);
+    }
+    v->normalise_backward(ROWS, 2, A, o, D, R(0.5), U, w);
+    for (int i = 0; i < ROWS; i++) {
+        close_to("U", i, (double)U[2 * i], (double)(A[2 * i] / want[i]), 6);
+        ck_assert_msg((w[i] == 0) == (want[i] == R(0.5)), "%s: w %d is %g", v->name, i,
+                      (double)w[i]);
+    }
+    la_real tiny = R(LA_REAL_BITS == 32 ? 1e-40 : 1e-310), small = 1, one = 1;
+    v->normalise(1, 1, 1, &tiny, 1, &one, NULL, 0, 0, R(-INFINITY), D, 1, &small, 1);
+    ck_assert_msg(small == 0, "%s: 1 over a number without an inverse is %g", v->name,
+                  (double)small);
 }
 END_TEST
 
@@ -965,7 +1041,10 @@ int main(void) {
     tcase_add_loop_test(c, softmax_has_an_exp_that_is_right_down_to_0, 0, tables);
     tcase_add_loop_test(c, sums_and_copies_are_right_at_every_length, 0, tables);
     tcase_add_loop_test(c, elu1_is_exp_below_0_and_x_plus_1_above, 0, tables);
+    tcase_add_loop_test(c, softplus_and_sigmoid_are_those_of_libm, 0, tables);
+    tcase_add_loop_test(c, sincos_is_that_of_libm, 0, tables);
     tcase_add_loop_test(c, normalising_divides_by_the_sum_of_the_weights, 0, tables);
+    tcase_add_loop_test(c, a_normaliser_is_kept_off_0_and_then_has_no_gradient, 0, tables);
     tcase_add_loop_test(c, layernorm_rows_are_the_formulas, 0, tables);
     c = add_case(s, "products and blocks");
     tcase_add_loop_test(c, products_are_those_of_three_loops, 0, 3 * tables);

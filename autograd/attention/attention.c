@@ -36,8 +36,8 @@ const la_map *la_attn_map(const la_attn_cfg *c, int which) {
 const la_op *la_attn_op(const la_attn_cfg *c) {
     const la_attn *a = c->variant;
     const la_op   *own = c->bidirectional ? a->full : a->causal;
-    if (own || !a->map || c->bidirectional) return own;
-    return &la_op_causal_linear;
+    if (own || !a->map) return own;
+    return c->bidirectional ? &la_op_full_linear : &la_op_causal_linear;
 }
 
 void la_attn_complete(la_attn_cfg *c, int64_t longest) {
@@ -204,6 +204,23 @@ la_status la_attn_check_past(const la_node *n, int64_t room) {
             return la_fail(LA_ARG,
                            "%s: %lld tokens after %lld do not fit the %lld that there is room for",
                            n->op->name, (long long)T, (long long)past, (long long)room);
+    }
+    return LA_OK;
+}
+
+la_status la_kernel_check(const la_node *n) {
+    const la_attn_cfg *c = la_attn_cfg_of(n);
+    LA_TRY(la_attn_check_past(n, 0));
+    for (int which = 0; which < 2; which++) {
+        const la_map *map = la_attn_map(c, which);
+        if (!map || !map->longest) continue;
+        for (int64_t b = 0; b < n->shape.d[0]; b++) {
+            int64_t past = la_attn_past(n, b), T = la_attn_tokens(n, b);
+            if (past + T > map->longest(c))
+                return la_fail(LA_ARG, "%s weighs tokens by their place in a text of at most %lld, and these "
+                                       "are %lld after %lld: choose a larger length", map->name,
+                               (long long)map->longest(c), (long long)T, (long long)past);
+        }
     }
     return LA_OK;
 }

@@ -75,6 +75,7 @@ struct la_map {
     /* dx += dy times the Jacobian at x; y is what forward gave */
     void (*backward)(const la_map_rows *r, const la_real *x, const la_real *y, const la_real *dy,
                      la_real *dx);
+    int64_t (*longest)(const la_attn_cfg *c); /* tokens a text may have; NULL: any number         */
     /* The same, one row, as in the paper and in double: the oracle of the tests */
     void (*definition)(const la_attn_cfg *c, int64_t D, int64_t position, const double *x,
                        double *y);

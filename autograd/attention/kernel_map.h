@@ -8,6 +8,9 @@ extern const la_op la_op_causal_linear, la_op_full_linear; /* sums of phi(k) v' 
 extern const la_op la_op_causal_exp_linear, la_op_full_exp_linear; /* the same for features that are
                                                                       given by their logarithms */
 
+/* A check for la_op.check: past is not below 0, and a text is not longer than the maps can tell. */
+la_status la_kernel_check(const la_node *n);
+
 /* The state of causal_exp_linear before the first token: C (m,E), then z (m). */
 void la_exp_state_start(int64_t m, int64_t E, la_real *state);
 /* w_tj = phi(q_t).phi(k_j) / (sum of these + eps), from the definitions of the maps. */

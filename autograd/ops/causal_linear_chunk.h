@@ -1,237 +1,204 @@
-/* causal_linear_chunk.h -- one chunk of causal_linear, in the letters of its derivation: how the
- * work is cut, the matrices of a chunk, the products.  Included by causal_linear.c alone. */
+/* causal_linear_chunk.h -- one chunk of causal_linear, in the letters of its derivation.  Included
+ * by causal_linear.c alone. */
 #ifndef LA_CAUSAL_LINEAR_CHUNK_H
 #define LA_CAUSAL_LINEAR_CHUNK_H
-#include "autograd/attention/attention.h"
-#include "autograd/kernel.h"
-#include "tensor/blas.h"
-
-enum {
-    CHUNK = 32,
-    SLICE = 1024, /* reals of a state whose running sums a block takes */
-};
-
-typedef struct dims {
-    int64_t B, T, H, D, Dk, E, m, L, C, chunks; /* D of q, Dk of k; L = m (E+1), one state      */
-    int64_t group, groups;     /* heads of a block; blocks beside each other       */
-    int64_t segment, segments; /* chunks of a block; blocks after each other       */
-    int64_t slices;            /* blocks of a state in the scan                    */
-    double  eps;
-} dims;
-
-static inline dims get(const la_node *n) {
-    la_shape q = n->in[0]->shape;
-    dims     s = {.B = q.d[0], .T = q.d[1], .H = q.d[2], .D = q.d[3], .E = n->in[2]->shape.d[3]};
-    const la_attn_cfg *c = la_attn_cfg_of(n);
-    s.Dk = n->in[1]->shape.d[3];
-    s.m = la_attn_map(c, 1) ? la_attn_map(c, 1)->width(c, s.Dk) : s.Dk;
-    s.L = s.m * (s.E + 1);
-    s.eps = c->eps;
-    la_scan cut = la_attn_scan(n, CHUNK, la_max(s.m, s.E), s.L);
-    s.C = cut.chunk, s.chunks = cut.chunks, s.group = cut.group, s.groups = cut.groups;
-    s.segment = cut.segment, s.segments = cut.segments;
-    s.slices = la_ceil_div(s.L, SLICE);
-    return s;
-}
-
-/* One thread's scratch: the rows of a chunk for all heads of the block, and the matrices of one
- * head at a time.  T marks a transpose. */
-typedef struct work {
-    la_real *A, *B, *dA, *dB;  /* (C,group,m)                          */
-    la_real *U, *w;            /* (C,group,E) (C,group)                */
-    la_real *BT, *P, *dP, *VT; /* (m,C) (C,C) (C,C) (E,C)              */
-    la_real *XT;               /* (E,m): S' and then R'                */
-    la_real *S, *R;            /* (group,L) (group,L)                  */
-} work;
+#include "autograd/ops/kernel_linear_chunk.h"
 
 static inline size_t carve(dims s, la_real *at, work *w) {
+    const int64_t faded = s.decay ? s.C * s.m : 0, table = s.decay ? s.group * (s.C + 1) : 0;
+    const int64_t logs = s.log_q ? s.group * s.m : 0;
     const la_part parts[] = {
-        {&w->A, s.C * s.group * s.m},  {&w->B, s.C * s.group * s.m}, {&w->dA, s.C * s.group * s.m},
-        {&w->dB, s.C * s.group * s.m}, {&w->U, s.C * s.group * s.E}, {&w->w, s.C * s.group},
-        {&w->BT, s.m * s.C},           {&w->P, s.C * s.C},           {&w->dP, s.C * s.C},
-        {&w->VT, s.E * s.C},           {&w->XT, s.E * s.m},          {&w->S, s.group * s.L},
+        {&w->A, s.C * s.group * s.m},
+        {&w->B, s.C * s.group * s.m},
+        {&w->dA, s.C * s.group * s.m},
+        {&w->dB, s.C * s.group * s.m},
+        {&w->U, s.C * s.group * s.E},
+        {&w->w, s.C * s.group},
+        {&w->BT, s.m * s.C},
+        {&w->P, s.C * s.C},
+        {&w->dP, s.C * s.C},
+        {&w->VT, s.E * s.C},
+        {&w->XT, s.E * s.m},
+        {&w->S, s.group * s.L},
         {&w->R, s.group * s.L},
+        {&w->Af, faded},
+        {&w->Bf, faded},
+        {&w->up, table},
+        {&w->down, table},
+        {&w->log, logs},
+        {&w->dlog, logs},
     };
     return la_carve(parts, sizeof parts / sizeof *parts, at);
 }
 
-/* The heads of a block: where their first rows begin, how far apart a token's rows are, and what
- * one of them has for itself, `number` being its place in (B,H). */
-typedef struct heads {
-    const la_real *q, *k, *v, *g;
-    la_real       *o, *dq, *dk, *dv; /* gradients: NULL if nobody needs them                    */
-    int64_t        ldq, ldk, ldv, ldo, number, past;
-    const la_real *state, *dstate_out; /* (B,H,L); NULL without                         */
-    la_real       *state_out, *dstate; /* (B,H,L); NULL without                         */
-    la_real       *S, *D;              /* (B,H,chunks,L) (B,T,H); NULL: not kept          */
-    la_real       *sums;               /* (B,H,segments,L), if there are several        */
-} heads;
-
-static inline heads find(const la_node *n, dims s, int64_t b, int64_t h, la_real *common) {
-    const la_node *q = n->in[0], *k = n->in[1], *v = n->in[2];
-    heads          a = {.ldq = q->ld, .ldk = k->ld, .ldv = v->ld, .ldo = n->ld};
-    a.number = b * s.H + h;
-    a.q = q->x + la_token(q, b, 0, h), a.dq = la_plus(q->g, la_token(q, b, 0, h));
-    a.k = k->x + la_token(k, b, 0, h), a.dk = la_plus(k->g, la_token(k, b, 0, h));
-    a.v = v->x + la_token(v, b, 0, h), a.dv = la_plus(v->g, la_token(v, b, 0, h));
-    a.o = n->x + la_token(n, b, 0, h), a.g = la_plus(n->g, la_token(n, b, 0, h));
-    a.past = la_attn_past(n, b);
-    if (n->n_out == 2) {
-        const la_node *state = la_attn_at(n, LA_AT_STATE);
-        a.state = state->x, a.dstate = state->g;
-        a.state_out = n->out[1]->x, a.dstate_out = n->out[1]->g;
-    }
-    a.S = n->saved;
-    a.D = la_plus(n->saved, s.B * s.H * s.chunks * s.L + b * s.T * s.H + h);
-    a.sums = common;
-    return a;
+/* What is kept: S, z of head h of the block before chunk c; and D (T,H) from its first head on. */
+static inline la_real *saved_state(const la_node *n, dims s, const heads *a, int64_t h, int64_t c) {
+    return n->saved + ((a->number + h) * s.chunks + c) * s.L;
 }
 
-/* S, z of head h of the block before chunk c. */
-static inline la_real *saved_state(dims s, const heads *a, int64_t h, int64_t c) {
-    return a->S + ((a->number + h) * s.chunks + c) * s.L;
+static inline la_real *saved_normaliser(const la_node *n, dims s, const heads *a) {
+    const int64_t b = a->number / s.H, h = a->number % s.H;
+    return la_plus(n->saved, s.B * s.H * s.chunks * s.L + b * s.T * s.H + h);
 }
 
-/* y = phi(x) for the rows of a token's heads, one after the other; q has which = 0, k has 1. */
-static inline void map_rows(const la_node *n, dims s, int which, int64_t t, const la_real *x,
-                            la_real *y) {
-    const la_map     *map = la_attn_map(la_attn_cfg_of(n), which);
-    const int64_t     D = which ? s.Dk : s.D;
-    const la_map_rows rows = {s.group, D, t, la_attn_cfg_of(n)};
-    if (map)
-        map->forward(&rows, x, y);
-    else
-        memcpy(y, x, (size_t)(s.group * D) * sizeof *y);
+/* --- decay --- */
+/* log gamma of head h: gamma = 1 / (1 + exp(-logit)) */
+static inline double log_gamma(const la_node *n, int64_t h) {
+    const double logit = (double)la_attn_at(n, LA_AT_DECAY)->x[h];
+    return logit > 0 ? -log1p(exp(-logit)) : logit - log1p(exp(logit));
 }
 
-static inline void map_rows_backward(const la_node *n, dims s, int which, int64_t t,
-                                     const la_real *x, const la_real *y, const la_real *dy,
-                                     la_real *dx) {
-    const la_map     *map = la_attn_map(la_attn_cfg_of(n), which);
-    const int64_t     D = which ? s.Dk : s.D;
-    const la_map_rows rows = {s.group, D, t, la_attn_cfg_of(n)};
-    if (map)
-        map->backward(&rows, x, y, dy, dx);
-    else
-        la_vec_table()->axpy(s.group * D, 1, dy, dx);
-}
-
-/* The rows of the chunk at token t, and `next` tokens on (or back, below 0) those that are needed
- * soon: a token's heads are a part of its row only, and the processor does not see the pattern. */
-static inline void load_keys(const la_node *n, dims s, const heads *a, work *w, int64_t t,
-                             int64_t C, int64_t next) {
-    for (int64_t i = 0; i < C; i++) {
-        la_prefetch(s.group * s.Dk, a->k, (t + i + next) * a->ldk);
-        la_prefetch(s.group * s.E, a->v, (t + i + next) * a->ldv);
-        map_rows(n, s, 1, a->past + t + i, a->k + (t + i) * a->ldk, w->B + i * s.group * s.m);
+/* The powers of gamma for the heads of a block. */
+static inline void load_powers(const la_node *n, dims s, const heads *a, work *w) {
+    for (int64_t h = 0; s.decay && h < s.group; h++) {
+        const double l = log_gamma(n, a->number % s.H + h);
+        la_real     *up = w->up + h * (s.C + 1), *down = w->down + h * (s.C + 1);
+        for (int64_t i = 0; i <= s.C; i++) up[i] = down[s.C - i] = R(exp((double)i * l));
     }
 }
 
-static inline void load_queries(const la_node *n, dims s, const heads *a, work *w, int64_t t,
-                                int64_t C, int64_t next) {
-    for (int64_t i = 0; i < C; i++) {
-        la_prefetch(s.group * s.D, a->q, (t + i + next) * a->ldq);
-        la_prefetch(s.group * s.E, a->o, (t + i + next) * a->ldo);
-        map_rows(n, s, 0, a->past + t + i, a->q + (t + i) * a->ldq, w->A + i * s.group * s.m);
-    }
+static inline la_real power(dims s, const work *w, int64_t h, int64_t i) {
+    return w->up[h * (s.C + 1) + i];
 }
 
+/* gamma^(i+1) for the rows i of a chunk, and gamma^(C-1-j) for its rows j. */
+static inline const la_real *since_before(dims s, const work *w, int64_t h) {
+    return w->up + h * (s.C + 1) + 1;
+}
+
+static inline const la_real *until_end(dims s, const work *w, int64_t h, int64_t C) {
+    return w->down + h * (s.C + 1) + s.C - C + 1;
+}
+
+/* y_i = by_i x_i, rows of m; y may be x. */
+static inline void fade_rows(int64_t C, int64_t m, const la_real *by, matrix x, la_real *y,
+                             int64_t ldy) {
+    for (int64_t i = 0; i < C; i++) la_vec_table()->scale(m, by[i], x.x + i * x.ld, y + i * ldy);
+}
+
+/* A and B of head h as the state meets them: rows times gamma^(i+1), gamma^(C-1-j). */
+static inline matrix faded_queries(dims s, work *w, int64_t h, int64_t C) {
+    matrix A = head_of(w->A, s.group, s.m, h);
+    if (!s.decay) return A;
+    fade_rows(C, s.m, since_before(s, w, h), A, w->Af, s.m);
+    return (matrix){w->Af, s.m};
+}
+
+static inline matrix faded_keys(dims s, work *w, int64_t h, int64_t C) {
+    matrix B = head_of(w->B, s.group, s.m, h);
+    if (!s.decay) return B;
+    fade_rows(C, s.m, until_end(s, w, h, C), B, w->Bf, s.m);
+    return (matrix){w->Bf, s.m};
+}
+
+/* P o Gamma */
+static inline void fade_weights(dims s, const work *w, int64_t h, int64_t C, la_real *P) {
+    const la_real *down = w->down + h * (s.C + 1) + s.C;
+    for (int64_t i = 0; s.decay && i < C; i++) la_vec_table()->mul(i + 1, down - i, P + i * C);
+}
+
+static inline void fade_state(dims s, const work *w, int64_t h, int64_t C, la_real *S) {
+    if (s.decay) la_vec_table()->scale(s.L, power(s, w, h, C), S, S);
+}
+
+/* Step 5, the three sums; the weights of one for rows i are first + i or first - i. */
+static inline double fade_pairs(int64_t C, const la_real *P, const la_real *Q) {
+    double sum = 0;
+    for (int64_t i = 0; i < C; i++)
+        for (int64_t j = 0; j < i; j++)
+            sum += (double)(i - j) * (double)(P[i * C + j] * Q[i * C + j]);
+    return sum;
+}
+
+static inline double fade_sum(dims s, int64_t C, int64_t first, int64_t step, matrix x, matrix dx) {
+    double sum = 0;
+    for (int64_t i = 0; i < C; i++)
+        sum += (double)(first + i * step) *
+               (double)la_vec_table()->dot(s.m, x.x + i * x.ld, dx.x + i * dx.ld);
+    return sum;
+}
+
+/* --- a chunk --- */
 /* P of head h from A and B. */
 static inline void load_weights(dims s, work *w, int64_t h, int64_t C) {
     const int64_t ld = s.group * s.m;
     la_transpose(C, s.m, w->B + h * s.m, ld, w->BT);
     la_gemm_nn(LA_SET | LA_C_LOWER, C, C, s.m, w->A + h * s.m, ld, w->BT, C, w->P, C);
     la_keep_lower(C, w->P);
+    fade_weights(s, w, h, C, w->P);
 }
 
-/* S += B' V, z += B' 1 */
-static inline void add_keys(dims s, const heads *a, const work *w, int64_t h, int64_t t, int64_t C,
+/* S = gamma^C S + B^' V, z likewise. */
+static inline void add_keys(dims s, const heads *a, work *w, int64_t h, int64_t t, int64_t C,
                             la_real *S) {
-    const int64_t  ld = s.group * s.m;
-    const la_real *B = w->B + h * s.m, *v = a->v + t * a->ldv + h * s.E;
-    la_gemm_tn(LA_ADD, s.m, s.E, C, B, ld, v, a->ldv, S, s.E);
-    la_vec_table()->add_rows(C, s.m, B, ld, NULL, 0, S + s.m * s.E);
+    fade_state(s, w, h, C, S);
+    add_state(s, C, faded_keys(s, w, h, C), values_of(s, a, t, h), NULL, 0, S);
 }
 
-/* R += A' U, r += A' w */
-static inline void add_queries(dims s, const work *w, int64_t h, int64_t C, la_real *R) {
-    const int64_t  ld = s.group * s.m;
-    const la_real *A = w->A + h * s.m;
-    la_gemm_tn(LA_ADD, s.m, s.E, C, A, ld, w->U + h * s.E, s.group * s.E, R, s.E);
-    la_vec_table()->add_rows(C, s.m, A, ld, w->w + h, s.group, R + s.m * s.E);
+/* R = gamma^C R + A^' U, r likewise. */
+static inline void add_queries(dims s, work *w, int64_t h, int64_t C, la_real *R) {
+    fade_state(s, w, h, C, R);
+    add_state(s, C, faded_queries(s, w, h, C), head_of(w->U, s.group, s.E, h), w->w + h, s.group,
+              R);
 }
 
-/* o of head h for the chunk at token t, from A, P and the state S, z before it. */
+/* o of head h for the chunk at token t, from A, P and the state S, z before it; D if not NULL. */
 static inline void chunk_forward(dims s, const heads *a, work *w, int64_t h, int64_t t, int64_t C,
-                                 const la_real *S) {
-    const int64_t  ld = s.group * s.m;
-    const la_real *A = w->A + h * s.m, *z = S + s.m * s.E;
+                                 const la_real *S, la_real *D) {
+    const matrix   A = faded_queries(s, w, h, C), V = values_of(s, a, t, h);
+    const la_real *z = S + s.m * s.E;
     la_real       *o = a->o + t * a->ldo + h * s.E;
-    la_gemm_nn(LA_SET, C, s.E, s.m, A, ld, S, s.E, o, a->ldo);
-    la_gemm_nn(LA_ADD | LA_A_LOWER, C, s.E, C, w->P, C, a->v + t * a->ldv + h * s.E, a->ldv, o,
-               a->ldo);
-    la_vec_table()->normalise(C, s.m, s.E, A, ld, z, w->P, C, R(s.eps), la_plus(a->D, t * s.H + h),
-                              s.H, o, a->ldo);
+    la_gemm_nn(LA_SET, C, s.E, s.m, A.x, A.ld, S, s.E, o, a->ldo);
+    la_gemm_nn(LA_ADD | LA_A_LOWER, C, s.E, C, w->P, C, V.x, V.ld, o, a->ldo);
+    la_vec_table()->normalise(C, s.m, s.E, A.x, A.ld, z, w->P, C, s.eps, s.floor,
+                              la_plus(D, t * s.H + h), s.H, o, a->ldo);
 }
 
-/* U and w of a chunk: step 1. */
-static inline void load_gradient(dims s, const heads *a, work *w, int64_t t, int64_t C) {
-    for (int64_t i = 0; i < C; i++) {
-        int64_t at = (t + i) * a->ldo;
-        la_prefetch(s.group * s.E, a->g, at - s.C * a->ldo);
-        la_vec_table()->normalise_backward(s.group, s.E, a->g + at, a->o + at, a->D + (t + i) * s.H,
-                                           w->U + i * s.group * s.E, w->w + i * s.group);
-    }
+/* dA of head h, with R, and dB: what the state gives them, and what the other rows do. */
+static inline void queries_backward(dims s, work *w, int64_t h, int64_t C, const la_real *S,
+                                    double *dl) {
+    const matrix A = head_of(w->A, s.group, s.m, h), B = head_of(w->B, s.group, s.m, h);
+    la_real     *dA = w->dA + h * s.m;
+    la_vec_table()->outer(C, s.m, w->w + h, s.group, S + s.m * s.E, dA, A.ld);
+    la_transpose(s.m, s.E, S, s.E, w->XT);
+    la_gemm_nn(LA_ADD, C, s.m, s.E, w->U + h * s.E, s.group * s.E, w->XT, s.m, dA, A.ld);
+    if (s.decay) fade_rows(C, s.m, since_before(s, w, h), (matrix){dA, A.ld}, dA, A.ld);
+    if (dl) *dl += fade_sum(s, C, 1, 1, A, (matrix){dA, A.ld});
+    la_gemm_nn(LA_ADD | LA_A_LOWER, C, s.m, C, w->dP, C, B.x, B.ld, dA, A.ld);
+}
+
+static inline void keys_backward(dims s, work *w, int64_t h, int64_t C, matrix V, const la_real *R,
+                                 double *dl) {
+    const matrix A = head_of(w->A, s.group, s.m, h), B = head_of(w->B, s.group, s.m, h);
+    la_real     *dB = w->dB + h * s.m;
+    la_vec_table()->outer(C, s.m, NULL, 0, R + s.m * s.E, dB, B.ld);
+    la_transpose(s.m, s.E, R, s.E, w->XT);
+    la_gemm_nn(LA_ADD, C, s.m, s.E, V.x, V.ld, w->XT, s.m, dB, B.ld);
+    if (s.decay) fade_rows(C, s.m, until_end(s, w, h, C), (matrix){dB, B.ld}, dB, B.ld);
+    if (dl) *dl += fade_sum(s, C, C - 1, -1, B, (matrix){dB, B.ld});
+    la_gemm_tn(LA_ADD | LA_A_UPPER, C, s.m, C, w->dP, C, A.x, A.ld, dB, B.ld);
 }
 
 /* dA, dB and dv of head h for the chunk at token t, from A, B, P, U, w, the state S, z before it
- * and R, r from after it. */
+ * and R, r from after it; dl NULL if nobody needs it. */
 static inline void chunk_backward(dims s, const heads *a, work *w, int64_t h, int64_t t, int64_t C,
-                                  const la_real *S, const la_real *R, int first_dv) {
-    const int64_t  ld = s.group * s.m, ldu = s.group * s.E;
-    const la_real *z = S + s.m * s.E, *r = R + s.m * s.E, *v = a->v + t * a->ldv + h * s.E;
-    const la_real *A = w->A + h * s.m, *B = w->B + h * s.m, *U = w->U + h * s.E;
-    la_real       *dA = w->dA + h * s.m, *dB = w->dB + h * s.m;
-    la_transpose(C, s.E, v, a->ldv, w->VT);
+                                  const la_real *S, const la_real *R, int first_dv, double *dl) {
+    const matrix V = values_of(s, a, t, h), U = head_of(w->U, s.group, s.E, h);
+    la_transpose(C, s.E, V.x, V.ld, w->VT);
     for (int64_t i = 0; i < C; i++)
         for (int64_t j = 0; j < C; j++) w->dP[i * C + j] = w->w[i * s.group + h];
-    la_gemm_nn(LA_ADD | LA_C_LOWER, C, C, s.E, U, ldu, w->VT, C, w->dP, C);
+    la_gemm_nn(LA_ADD | LA_C_LOWER, C, C, s.E, U.x, U.ld, w->VT, C, w->dP, C);
     la_keep_lower(C, w->dP);
-    if (a->dq) {
-        la_vec_table()->outer(C, s.m, w->w + h, s.group, z, dA, ld);
-        la_transpose(s.m, s.E, S, s.E, w->XT);
-        la_gemm_nn(LA_ADD, C, s.m, s.E, U, ldu, w->XT, s.m, dA, ld);
-        la_gemm_nn(LA_ADD | LA_A_LOWER, C, s.m, C, w->dP, C, B, ld, dA, ld);
-    }
-    if (a->dk) {
-        la_vec_table()->outer(C, s.m, NULL, 0, r, dB, ld);
-        la_transpose(s.m, s.E, R, s.E, w->XT);
-        la_gemm_nn(LA_ADD, C, s.m, s.E, v, a->ldv, w->XT, s.m, dB, ld);
-        la_gemm_tn(LA_ADD | LA_A_UPPER, C, s.m, C, w->dP, C, A, ld, dB, ld);
-    }
+    if (dl) *dl += fade_pairs(C, w->P, w->dP);
+    fade_weights(s, w, h, C, w->dP);
+    if (a->dq || dl) queries_backward(s, w, h, C, S, dl);
+    if (a->dk || dl) keys_backward(s, w, h, C, V, R, dl);
+    if (dl) *dl += (double)C * (double)power(s, w, h, C) * (double)la_vec_table()->dot(s.L, S, R);
     if (a->dv) {
-        la_real *dv = a->dv + t * a->ldv + h * s.E;
-        la_gemm_nn(first_dv ? LA_SET : LA_ADD, C, s.E, s.m, B, ld, R, s.E, dv, a->ldv);
-        la_gemm_tn(LA_ADD | LA_A_UPPER, C, s.E, C, w->P, C, U, ldu, dv, a->ldv);
+        const matrix B = faded_keys(s, w, h, C);
+        la_real     *dv = a->dv + t * a->ldv + h * s.E;
+        la_gemm_nn(first_dv ? LA_SET : LA_ADD, C, s.E, s.m, B.x, B.ld, R, s.E, dv, a->ldv);
+        la_gemm_tn(LA_ADD | LA_A_UPPER, C, s.E, C, w->P, C, U.x, U.ld, dv, a->ldv);
     }
-}
-
-/* dx, the rows of the chunk at token t, from dy; = instead of += if it is the first writer. */
-static inline void store_gradient(const la_node *n, dims s, int which, int64_t t, int64_t C,
-                                  const la_real *x, int64_t ld, const la_real *y, const la_real *dy,
-                                  la_real *dx, int first) {
-    const int64_t width = s.group * (which ? s.Dk : s.D), m = s.group * s.m;
-    for (int64_t i = 0; i < C; i++, x += ld, dx += ld, y += m, dy += m) {
-        la_prefetch(width, dx, -s.C * ld);
-        if (first) memset(dx, 0, (size_t)width * sizeof *dx);
-        map_rows_backward(n, s, which, t + i, x, y, dy, dx);
-    }
-}
-
-static inline void copy_or_zero(int64_t n, const la_real *x, la_real *y) {
-    if (x)
-        memcpy(y, x, (size_t)n * sizeof *y);
-    else
-        memset(y, 0, (size_t)n * sizeof *y);
 }
 #endif

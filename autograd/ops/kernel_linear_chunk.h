@@ -1,0 +1,224 @@
+/* kernel_linear_chunk.h -- what causal_linear and full_linear have in common: how the work is cut,
+ * the rows of a chunk and their features, and back to gradients. */
+#ifndef LA_KERNEL_LINEAR_CHUNK_H
+#define LA_KERNEL_LINEAR_CHUNK_H
+#include "autograd/attention/kernel_map.h"
+#include "autograd/kernel.h"
+#include "tensor/blas.h"
+
+enum {
+    CHUNK = 32,
+    SLICE = 1024, /* reals of a state whose sums over segments a block takes */
+};
+
+typedef struct dims {
+    int64_t B, T, H, D, Dk, E, m, L, C, chunks; /* D of q, Dk of k; L = m (E+1), one state      */
+    int64_t group, groups;                      /* heads of a block; blocks beside each other   */
+    int64_t segment, segments;                  /* chunks of a block; blocks after each other   */
+    int64_t slices;                             /* blocks of a state in sums over segments      */
+    int     decay;
+    int     log_q; /* the map of q gives logarithms: the features are their softmax            */
+    la_real eps, floor;
+} dims;
+
+static inline dims get(const la_node *n) {
+    la_shape q = n->in[0]->shape;
+    dims     s = {.B = q.d[0], .T = q.d[1], .H = q.d[2], .D = q.d[3], .E = n->in[2]->shape.d[3]};
+    const la_attn_cfg *c = la_attn_cfg_of(n);
+    const la_map      *map[2] = {la_attn_map(c, 0), la_attn_map(c, 1)};
+    const double       floor_of = c->variant ? c->variant->floor : 0;
+    s.Dk = n->in[1]->shape.d[3];
+    s.m = map[1] ? map[1]->width(c, s.Dk) : s.Dk;
+    s.L = s.m * (s.E + 1);
+    s.decay = la_attn_at(n, LA_AT_DECAY) != NULL;
+    s.log_q = map[0] && map[0]->kind == LA_MAP_LOG;
+    s.eps = R(c->eps);
+    s.floor = floor_of > 0 ? R(floor_of) : R(-HUGE_VAL);
+    la_scan cut = la_attn_scan(n, CHUNK, la_max(s.m, s.E), s.L);
+    s.C = cut.chunk, s.chunks = cut.chunks, s.group = cut.group, s.groups = cut.groups;
+    s.segment = cut.segment, s.segments = cut.segments;
+    s.slices = la_ceil_div(s.L, SLICE);
+    return s;
+}
+
+/* One thread's scratch: the rows of a chunk for all heads of the block, and the matrices of one
+ * head at a time.  T marks a transpose. */
+typedef struct work {
+    la_real *A, *B, *dA, *dB;  /* (C,group,m)                                                  */
+    la_real *U, *w;            /* (C,group,E) (C,group)                                        */
+    la_real *BT, *P, *dP, *VT; /* (m,C) (C,C) (C,C) (E,C)                                      */
+    la_real *XT;               /* (E,m): S' and then R'                                        */
+    la_real *S, *R;            /* (group,L) (group,L)                                          */
+    la_real *Af, *Bf;          /* (C,m) (C,m)   with decay; and, for each head of the block,   */
+    la_real *up, *down;        /* (group,C+1) (group,C+1): up[i] = down[C-i] = gamma^i         */
+    la_real *log, *dlog;       /* (group,m) (group,m), if q has logarithms                     */
+} work;
+
+/* The heads of a block: where their first rows begin, how far apart a token's rows are, and what
+ * one of them has for itself, `number` being its place in (B,H). */
+typedef struct heads {
+    const la_real *q, *k, *v, *g;
+    la_real       *o, *dq, *dk, *dv; /* gradients: NULL if nobody needs them                    */
+    int64_t        ldq, ldk, ldv, ldo, number, past;
+    int64_t        tokens;             /* valid ones, of T                                      */
+    const la_real *state, *dstate_out; /* (B,H,L); NULL without                                 */
+    la_real       *state_out, *dstate; /* (B,H,L); NULL without                                 */
+} heads;
+
+static inline heads find(const la_node *n, dims s, int64_t b, int64_t h) {
+    const la_node *q = n->in[0], *k = n->in[1], *v = n->in[2];
+    heads          a = {.ldq = q->ld, .ldk = k->ld, .ldv = v->ld, .ldo = n->ld};
+    a.number = b * s.H + h;
+    a.q = q->x + la_token(q, b, 0, h), a.dq = la_plus(q->g, la_token(q, b, 0, h));
+    a.k = k->x + la_token(k, b, 0, h), a.dk = la_plus(k->g, la_token(k, b, 0, h));
+    a.v = v->x + la_token(v, b, 0, h), a.dv = la_plus(v->g, la_token(v, b, 0, h));
+    a.o = n->x + la_token(n, b, 0, h), a.g = la_plus(n->g, la_token(n, b, 0, h));
+    a.past = la_attn_past(n, b);
+    a.tokens = la_attn_tokens(n, b);
+    if (n->n_out == 2) {
+        const la_node *state = la_attn_at(n, LA_AT_STATE);
+        a.state = state->x, a.dstate = state->g;
+        a.state_out = n->out[1]->x, a.dstate_out = n->out[1]->g;
+    }
+    return a;
+}
+
+/* --- features --- */
+static inline la_map_rows rows_of(const la_node *n, dims s, int which, int64_t t) {
+    return (la_map_rows){s.group, which ? s.Dk : s.D, t, la_attn_cfg_of(n)};
+}
+
+/* y = phi(x) for the rows of a token's heads, one after the other; q has which = 0, k has 1. */
+static inline void map_rows(const la_node *n, dims s, int which, int64_t t, const la_real *x,
+                            la_real *y) {
+    const la_vec     *vec = la_vec_table();
+    const la_map     *map = la_attn_map(la_attn_cfg_of(n), which);
+    const la_map_rows rows = rows_of(n, s, which, t);
+    if (!map) {
+        memcpy(y, x, (size_t)(s.group * rows.D) * sizeof *y);
+        return;
+    }
+    map->forward(&rows, x, y);
+    if (which || !s.log_q) return;
+    for (int64_t h = 0; h < s.group; h++, y += s.m)
+        vec->scale(s.m, 1 / vec->exp_minus_sum(s.m, vec->max(s.m, y), y, y), y, y);
+}
+
+/* y = softmax(log) has dlog = y (dy - y.dy). */
+static inline void map_rows_backward(const la_node *n, dims s, const work *w, int which, int64_t t,
+                                     const la_real *x, const la_real *y, const la_real *dy,
+                                     la_real *dx) {
+    const la_vec     *vec = la_vec_table();
+    const la_map     *map = la_attn_map(la_attn_cfg_of(n), which);
+    const la_map_rows rows = rows_of(n, s, which, t);
+    if (!map) {
+        vec->axpy(s.group * rows.D, 1, dy, dx);
+        return;
+    }
+    if (!which && s.log_q) {
+        map->forward(&rows, x, w->log);
+        for (int64_t h = 0; h < s.group; h++) {
+            const la_real *yh = y + h * s.m, *dyh = dy + h * s.m, along = vec->dot(s.m, yh, dyh);
+            for (int64_t f = 0; f < s.m; f++) w->dlog[h * s.m + f] = yh[f] * (dyh[f] - along);
+        }
+        y = w->log, dy = w->dlog;
+    }
+    map->backward(&rows, x, y, dy, dx);
+}
+
+/* The rows of the chunk at token t, and `next` tokens on (or back, below 0) those that are needed
+ * soon: a token's heads are a part of its row only, and the processor does not see the pattern. */
+static inline void load_keys(const la_node *n, dims s, const heads *a, work *w, int64_t t,
+                             int64_t C, int64_t next) {
+    for (int64_t i = 0; i < C; i++) {
+        la_prefetch(s.group * s.Dk, a->k, (t + i + next) * a->ldk);
+        la_prefetch(s.group * s.E, a->v, (t + i + next) * a->ldv);
+        map_rows(n, s, 1, a->past + t + i, a->k + (t + i) * a->ldk, w->B + i * s.group * s.m);
+    }
+}
+
+static inline void load_queries(const la_node *n, dims s, const heads *a, work *w, int64_t t,
+                                int64_t C, int64_t next) {
+    for (int64_t i = 0; i < C; i++) {
+        la_prefetch(s.group * s.D, a->q, (t + i + next) * a->ldq);
+        la_prefetch(s.group * s.E, a->o, (t + i + next) * a->ldo);
+        map_rows(n, s, 0, a->past + t + i, a->q + (t + i) * a->ldq, w->A + i * s.group * s.m);
+    }
+}
+
+/* U and w of a chunk, from D (T,H) of this batch row and head: step 1 of both derivations. */
+static inline void load_gradient(dims s, const heads *a, const la_real *D, work *w, int64_t t,
+                                 int64_t C, int64_t next) {
+    for (int64_t i = 0; i < C; i++) {
+        int64_t at = (t + i) * a->ldo;
+        la_prefetch(s.group * s.E, a->g, at + next * a->ldo);
+        la_vec_table()->normalise_backward(s.group, s.E, a->g + at, a->o + at, D + (t + i) * s.H,
+                                           s.floor, w->U + i * s.group * s.E, w->w + i * s.group);
+    }
+}
+
+/* dx of the rows of the chunk at token t, from dy; = instead of += if it is the first writer. */
+static inline void store_gradient(const la_node *n, dims s, const heads *a, const work *w,
+                                  int which, int64_t t, int64_t C, int64_t next, int first) {
+    const int64_t  width = s.group * (which ? s.Dk : s.D), m = s.group * s.m;
+    const int64_t  ld = which ? a->ldk : a->ldq;
+    const la_real *x = (which ? a->k : a->q) + t * ld, *y = which ? w->B : w->A;
+    const la_real *dy = which ? w->dB : w->dA;
+    la_real       *dx = (which ? a->dk : a->dq) + t * ld;
+    for (int64_t i = 0; i < C; i++, x += ld, dx += ld, y += m, dy += m) {
+        la_prefetch(width, dx, next * ld);
+        if (first) memset(dx, 0, (size_t)width * sizeof *dx);
+        map_rows_backward(n, s, w, which, a->past + t + i, x, y, dy, dx);
+    }
+}
+
+/* --- states --- */
+typedef struct matrix { /* rows x, ld reals apart */
+    const la_real *x;
+    int64_t        ld;
+} matrix;
+
+/* Of head h, in rows of all heads of the block. */
+static inline matrix head_of(const la_real *x, int64_t group, int64_t width, int64_t h) {
+    return (matrix){x + h * width, group * width};
+}
+
+static inline matrix values_of(dims s, const heads *a, int64_t t, int64_t h) {
+    return (matrix){a->v + t * a->ldv + h * s.E, a->ldv};
+}
+
+/* S += X' Y and z += X' y for X (C,m), Y (C,E); y (C), `step` apart, or 1 if NULL. */
+static inline void add_state(dims s, int64_t C, matrix X, matrix Y, const la_real *y, int64_t step,
+                             la_real *S) {
+    la_gemm_tn(LA_ADD, s.m, s.E, C, X.x, X.ld, Y.x, Y.ld, S, s.E);
+    la_vec_table()->add_rows(C, s.m, X.x, X.ld, y, step, S + s.m * s.E);
+}
+
+static inline void copy_or_zero(int64_t n, const la_real *x, la_real *y) {
+    if (x)
+        memcpy(y, x, (size_t)n * sizeof *y);
+    else
+        memset(y, 0, (size_t)n * sizeof *y);
+}
+
+/* --- padding: the rows of a block's chunks beyond the valid tokens --- */
+static inline la_range padding(dims s, const heads *a, la_range chunks) {
+    return (la_range){la_max(a->tokens, chunks.from * s.C), la_min(s.T, chunks.to * s.C)};
+}
+
+static inline void clear_rows(la_range rows, int64_t width, la_real *x, int64_t ld) {
+    for (int64_t t = rows.from; t < rows.to; t++) memset(x + t * ld, 0, (size_t)width * sizeof *x);
+}
+
+/* Their gradients: 0, where backward says so. */
+static inline void clear_gradients(dims s, const heads *a, const la_run *run, la_range rows) {
+    if (a->dq && la_sets(run, 0)) clear_rows(rows, s.group * s.D, a->dq, a->ldq);
+    if (a->dk && la_sets(run, 1)) clear_rows(rows, s.group * s.Dk, a->dk, a->ldk);
+    if (a->dv && la_sets(run, 2)) clear_rows(rows, s.group * s.E, a->dv, a->ldv);
+}
+
+/* The chunks of them that have valid tokens. */
+static inline la_range with_tokens(dims s, const heads *a, la_range chunks) {
+    return (la_range){chunks.from, la_min(chunks.to, la_ceil_div(a->tokens, s.C))};
+}
+#endif
