@@ -36,8 +36,9 @@ const la_map *la_attn_map(const la_attn_cfg *c, int which) {
 const la_op *la_attn_op(const la_attn_cfg *c) {
     const la_attn *a = c->variant;
     const la_op   *own = c->bidirectional ? a->full : a->causal;
+    const int      logs = a->map && la_attn_map(c, 1)->kind == LA_MAP_LOG;
     if (own || !a->map || c->bidirectional) return own;
-    return &la_op_causal_linear;
+    return logs ? &la_op_causal_exp_linear : &la_op_causal_linear;
 }
 
 void la_attn_complete(la_attn_cfg *c, int64_t longest) {
