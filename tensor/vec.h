@@ -88,6 +88,12 @@ typedef struct la_vec {
     void (*softmax_over)(int64_t rows, int64_t n, const la_real *x, const la_real *z, la_real *y);
     void (*softmax_over_backward)(int64_t rows, int64_t n, const la_real *y, const la_real *z,
                                   const la_real *dy, la_real *dz, la_real *dx);
+    /* Dense rows: y_i = exp(x_i + c_i) / sum_j exp(x_ij + c_ij) z_ij, z >= 1, n > 0; y may be x.
+     * And the gradients as above. */
+    void (*exp_over)(int64_t rows, int64_t n, const la_real *x, const la_real *c, const la_real *z,
+                     la_real *y);
+    void (*exp_over_backward)(int64_t rows, int64_t n, const la_real *y, const la_real *z,
+                              const la_real *dy, la_real *dz, la_real *dx);
     /* For a tile of scores S (rows,n), of which row i counts all, or the first i + 1 if lower.  m
      * and l (rows) are the maximum of a row over earlier tiles and the sum of exp(s - m); here they
      * move on, S = exp(S - m) with the new m, 0 where it does not count, and shrink = exp(the old m

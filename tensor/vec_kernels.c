@@ -454,6 +454,38 @@ static void vec_softmax_over_backward(int64_t rows, int64_t n, const la_real *y,
     }
 }
 
+/* The largest x + c has the exponential 1, and all z are 1 or more: the sum is not 0. */
+static void vec_exp_over(int64_t rows, int64_t n, const la_real *x, const la_real *c,
+                         const la_real *z, la_real *y) {
+    for (int64_t i = 0; i < rows; i++, x += n, c += n, z += n, y += n) {
+        la_real top = x[0] + c[0], total = 0;
+#pragma omp simd reduction(max : top)
+        for (int64_t j = 0; j < n; j++) {
+            la_real up = x[j] + c[j];
+            top = up > top ? up : top;
+        }
+#pragma omp simd reduction(+ : total)
+        for (int64_t j = 0; j < n; j++) {
+            y[j] = exp_down(x[j] + c[j] - top);
+            total += y[j] * z[j];
+        }
+        vec_scale(n, 1 / total, y, y);
+    }
+}
+
+/* dy_j counts in y_j and, through the sum, in all:  dx = y (dy - z (y.dy)), dz = -y (y.dy). */
+static void vec_exp_over_backward(int64_t rows, int64_t n, const la_real *y, const la_real *z,
+                                  const la_real *dy, la_real *dz, la_real *dx) {
+    for (int64_t i = 0; i < rows; i++, y += n, z += n, dy += n, dz += n, dx += n) {
+        la_real along = vec_dot(n, y, dy);
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) {
+            dx[j] += y[j] * (dy[j] - z[j] * along);
+            dz[j] = -y[j] * along;
+        }
+    }
+}
+
 /* How many entries of row i of a tile count; what follows the vectors they are in is set to 0. */
 LA_INLINE int64_t seen_of_row(int64_t i, int64_t n, int lower, la_real *x) {
     const int64_t seen = lower && i + 1 < n ? i + 1 : n;
@@ -539,6 +571,8 @@ const la_vec LA_ISA_NAME(la_vec_) = {
     .exp_scan_backward = vec_exp_scan_backward,
     .softmax_over = vec_softmax_over,
     .softmax_over_backward = vec_softmax_over_backward,
+    .exp_over = vec_exp_over,
+    .exp_over_backward = vec_exp_over_backward,
     .softmax = vec_softmax,
     .softmax_backward = vec_softmax_backward,
 };

@@ -601,6 +601,44 @@ START_TEST(softmax_over_and_its_gradient_are_those_of_loops) {
 }
 END_TEST
 
+/* x + c is up to 40 and z up to 5e4, so that the largest share is not always that of the largest x
+ * + c. */
+START_TEST(exp_over_and_its_gradient_are_those_of_loops) {
+    const la_vec *v = table(_i);
+    enum { ROWS = 3, MOST = 67, LEN = ROWS * MOST + 1 };
+    la_real x[LEN], c[LEN], z[LEN], y[LEN], dy[LEN], dz[LEN], dx[LEN];
+    fill_uniform(LEN, 1, 16, dy), fill_uniform(LEN, 20, 18, c);
+    for (int i = 0; i < LEN; i++) z[i] = R(i % 5 ? 1 + i % 5 : 50000);
+    for (int n = 1; n <= MOST; n++) {
+        fill_uniform(LEN, 20, 17, x);
+        for (int i = 0; i < LEN; i++) y[i] = dz[i] = dx[i] = 7;
+        v->exp_over(ROWS, n, x, c, z, y);
+        v->exp_over(ROWS, n, x, c, z, x); /* it may take x's place */
+        ck_assert(!memcmp(x, y, (size_t)(ROWS * n) * sizeof *y));
+        fill_uniform(LEN, 20, 17, x);
+        memcpy(dz, dy, (size_t)(ROWS * n) * sizeof *dz);
+        v->exp_over_backward(ROWS, n, y, z, dz, dz, dx);
+        ck_assert(y[ROWS * n] == 7 && dz[ROWS * n] == 7 && dx[ROWS * n] == 7);
+        for (int i = 0; i < ROWS; i++) {
+            const int at = i * n;
+            double    e[MOST], total = 0, along = 0;
+            for (int j = 0; j < n; j++) {
+                e[j] = exp((double)(x[at + j] + c[at + j]));
+                total += e[j] * (double)z[at + j];
+            }
+            for (int j = 0; j < n; j++) along += e[j] / total * (double)dy[at + j];
+            for (int j = 0; j < n; j++) {
+                double a = e[j] / total, Z = (double)z[at + j], dp = (double)dy[at + j];
+                /* of the whole row's error each has its share, and exponents of 40 add theirs */
+                near(v, "y", n, j, y[at + j], a, 8 * a);
+                near(v, "dz", n, j, dz[at + j], -a * along, 8 * a);
+                near(v, "dx", n, j, dx[at + j], 7 + a * (dp - Z * along), 8);
+            }
+        }
+    }
+}
+END_TEST
+
 /* --- loops of several rows, each against plain ones in double --- */
 
 enum { ROWS = 5, LD = 41 };
@@ -1037,6 +1075,7 @@ int main(void) {
     tcase_add_loop_test(c, max_finds_the_largest_wherever_it_is, 0, tables);
     tcase_add_loop_test(c, exp_scan_and_its_gradient_are_those_of_loops, 0, tables);
     tcase_add_loop_test(c, softmax_over_and_its_gradient_are_those_of_loops, 0, tables);
+    tcase_add_loop_test(c, exp_over_and_its_gradient_are_those_of_loops, 0, tables);
     tcase_add_loop_test(c, softmax_of_tiles_is_that_of_whole_rows, 0, tables);
     tcase_add_loop_test(c, softmax_has_an_exp_that_is_right_down_to_0, 0, tables);
     tcase_add_loop_test(c, sums_and_copies_are_right_at_every_length, 0, tables);

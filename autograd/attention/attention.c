@@ -37,6 +37,7 @@ const la_op *la_attn_op(const la_attn_cfg *c) {
     const la_attn *a = c->variant;
     const la_op   *own = c->bidirectional ? a->full : a->causal;
     if (own || !a->map) return own;
+    if (la_attn_map(c, 1)->kind == LA_MAP_LOG) return c->bidirectional ? NULL : &la_op_causal_exp_linear;
     return c->bidirectional ? &la_op_full_linear : &la_op_causal_linear;
 }
 

@@ -16,6 +16,17 @@ void la_exp_state_start(int64_t m, int64_t E, la_real *state);
 /* w_tj = phi(q_t).phi(k_j) / (sum of these + eps), from the definitions of the maps. */
 void la_kernel_definition(const la_attn_head *x, double *w);
 
+/* The map of exp and of what stands behind a projection as in favor: x as it is are the logarithms.
+ */
+void la_exp_forward(const la_map_rows *r, const la_real *x, la_real *y);
+void la_exp_backward(const la_map_rows *r, const la_real *x, const la_real *y, const la_real *dy,
+                     la_real *dx);
+void la_exp_definition(const la_attn_cfg *c, int64_t D, int64_t position, const double *x,
+                       double *y);
+
+/* Beside keys that are given by logarithms a query's feature below this counts as 0. */
+#define LA_FEATURE_LEAST R(1e-30)
+
 /* Maps of each number by itself have as many features as there are numbers. */
 static inline int64_t la_map_width_same(const la_attn_cfg *c, int64_t D) {
     (void)c;
