@@ -486,56 +486,89 @@ static void vec_exp_over_backward(int64_t rows, int64_t n, const la_real *y, con
     }
 }
 
-/* How many entries of row i of a tile count; what follows the vectors they are in is set to 0. */
-LA_INLINE int64_t seen_of_row(int64_t i, int64_t n, int lower, la_real *x) {
-    const int64_t seen = lower && i + 1 < n ? i + 1 : n;
-    const int64_t end = (seen + LA_LANES - 1) / LA_LANES * LA_LANES;
+/* Sets a row (n) to 0 outside of the vectors that [lo,hi) is in, and returns where these begin. */
+LA_INLINE int64_t clear_around(int64_t lo, int64_t hi, int64_t n, la_real *x) {
+    const int64_t from = lo / LA_LANES * LA_LANES, end = (hi + LA_LANES - 1) / LA_LANES * LA_LANES;
+    if (from > 0) memset(x, 0, (size_t)from * sizeof *x);
     if (end < n) memset(x + end, 0, (size_t)(n - end) * sizeof *x);
-    return seen;
+    return from;
+}
+
+/* One row of vec_softmax, of which [lo,hi) counts, lo < hi.  All that counts may be -inf, and so may
+ * be what came before: then m stays -inf. */
+LA_INLINE void softmax_row(int64_t lo, int64_t hi, int64_t n, la_real *S, la_real *m, la_real *l,
+                           la_real *shrink) {
+    const la_real none = -(la_real)INFINITY;
+    const int64_t from = clear_around(lo, hi, n, S);
+    la_real       most[LA_LANES], sum[LA_LANES] = {0};
+    for (int k = 0; k < LA_LANES; k++) most[k] = *m;
+    for (int64_t j = from; j < hi; j += LA_LANES)
+#pragma omp simd
+        for (int k = 0; k < LA_LANES; k++) {
+            la_real s = (k >= (int)(lo - j)) & (k < (int)(hi - j)) ? S[j + k] : none;
+            most[k] = s > most[k] ? s : most[k];
+        }
+    const la_real top = max_lanes(most), shift = top > none ? top : 0;
+    for (int64_t j = from; j < hi; j += LA_LANES)
+#pragma omp simd
+        for (int k = 0; k < LA_LANES; k++) {
+            la_real s = (k >= (int)(lo - j)) & (k < (int)(hi - j)) ? S[j + k] : none;
+            S[j + k] = exp_down(s - shift);
+            sum[k] += S[j + k];
+        }
+    *shrink = exp_down(*m - shift);
+    *l = *l * *shrink + sum_lanes(sum);
+    *m = top;
+}
+
+LA_INLINE void softmax_row_backward(int64_t lo, int64_t hi, int64_t n, la_real lse, la_real d,
+                                    la_real *S, la_real *dP) {
+    const la_real none = -(la_real)INFINITY;
+    const int64_t from = clear_around(lo, hi, n, S);
+    clear_around(lo, hi, n, dP);
+    for (int64_t j = from; j < hi; j += LA_LANES)
+#pragma omp simd
+        for (int k = 0; k < LA_LANES; k++) {
+            const int counts = (k >= (int)(lo - j)) & (k < (int)(hi - j));
+            la_real   s = counts ? S[j + k] : none, t = counts ? dP[j + k] : 0;
+            S[j + k] = exp_down(s - lse);
+            dP[j + k] = S[j + k] * (t - d);
+        }
 }
 
 static void vec_softmax(int64_t rows, int64_t n, int lower, la_real *S, int64_t ld, la_real *m,
                         la_real *l, la_real *shrink) {
-    const la_real none = -(la_real)INFINITY;
-    for (int64_t i = 0; i < rows; i++, S += ld) {
-        const int64_t seen = seen_of_row(i, n, lower, S);
-        la_real       most[LA_LANES], sum[LA_LANES] = {0};
-        for (int k = 0; k < LA_LANES; k++) most[k] = m[i];
-        for (int64_t j = 0; j < seen; j += LA_LANES)
-#pragma omp simd
-            for (int k = 0; k < LA_LANES; k++) {
-                la_real s = k < (int)(seen - j) ? S[j + k] : none;
-                most[k] = s > most[k] ? s : most[k];
-            }
-        const la_real top = max_lanes(most);
-        for (int64_t j = 0; j < seen; j += LA_LANES)
-#pragma omp simd
-            for (int k = 0; k < LA_LANES; k++) {
-                la_real s = k < (int)(seen - j) ? S[j + k] : none;
-                S[j + k] = exp_down(s - top);
-                sum[k] += S[j + k];
-            }
-        shrink[i] = exp_down(m[i] - top);
-        l[i] = l[i] * shrink[i] + sum_lanes(sum);
-        m[i] = top;
-    }
+    for (int64_t i = 0; i < rows; i++, S += ld)
+        softmax_row(0, lower && i + 1 < n ? i + 1 : n, n, S, m + i, l + i, shrink + i);
 }
 
 static void vec_softmax_backward(int64_t rows, int64_t n, int lower, const la_real *lse,
                                  const la_real *d, la_real *S, la_real *dP, int64_t ld) {
-    const la_real none = -(la_real)INFINITY;
-    for (int64_t i = 0; i < rows; i++, S += ld, dP += ld) {
-        const int64_t seen = seen_of_row(i, n, lower, S);
-        seen_of_row(i, n, lower, dP);
-        for (int64_t j = 0; j < seen; j += LA_LANES)
-#pragma omp simd
-            for (int k = 0; k < LA_LANES; k++) {
-                la_real s = k < (int)(seen - j) ? S[j + k] : none;
-                la_real t = k < (int)(seen - j) ? dP[j + k] : 0;
-                S[j + k] = exp_down(s - lse[i]);
-                dP[j + k] = S[j + k] * (t - d[i]);
-            }
-    }
+    for (int64_t i = 0; i < rows; i++, S += ld, dP += ld)
+        softmax_row_backward(0, lower && i + 1 < n ? i + 1 : n, n, lse[i], d[i], S, dP);
+}
+
+static void vec_softmax_ranges(int64_t rows, int64_t n, const int32_t *lo, const int32_t *hi,
+                               la_real *S, int64_t ld, la_real *m, la_real *l, la_real *shrink) {
+    for (int64_t i = 0; i < rows; i++, S += ld)
+        if (lo[i] < hi[i])
+            softmax_row(lo[i], hi[i], n, S, m + i, l + i, shrink + i);
+        else {
+            memset(S, 0, (size_t)n * sizeof *S);
+            shrink[i] = 1;
+        }
+}
+
+static void vec_softmax_ranges_backward(int64_t rows, int64_t n, const int32_t *lo,
+                                        const int32_t *hi, const la_real *lse, const la_real *d,
+                                        la_real *S, la_real *dP, int64_t ld) {
+    for (int64_t i = 0; i < rows; i++, S += ld, dP += ld)
+        if (lo[i] < hi[i])
+            softmax_row_backward(lo[i], hi[i], n, lse[i], d[i], S, dP);
+        else {
+            memset(S, 0, (size_t)n * sizeof *S);
+            memset(dP, 0, (size_t)n * sizeof *dP);
+        }
 }
 
 const la_vec LA_ISA_NAME(la_vec_) = {
@@ -575,4 +608,6 @@ const la_vec LA_ISA_NAME(la_vec_) = {
     .exp_over_backward = vec_exp_over_backward,
     .softmax = vec_softmax,
     .softmax_backward = vec_softmax_backward,
+    .softmax_ranges = vec_softmax_ranges,
+    .softmax_ranges_backward = vec_softmax_ranges_backward,
 };

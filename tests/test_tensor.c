@@ -489,6 +489,65 @@ START_TEST(softmax_of_tiles_is_that_of_whole_rows) {
 }
 END_TEST
 
+/* Rows of which a range counts, that of some rows empty or all -inf, and what does not count NaN. */
+START_TEST(softmax_of_ranges_is_that_of_what_counts) {
+    const la_vec *v = table(_i);
+    enum { ROWS = 40, LD = 48 };
+    static const double CLOSE = BY_PRECISION(1e-6, 1e-14);
+    la_real             S[ROWS * LD], P[ROWS * LD], dP[ROWS * LD], m[ROWS], l[ROWS], shrink[ROWS];
+    la_real             lse[ROWS], d[ROWS];
+    int32_t             lo[ROWS], hi[ROWS];
+    for (int n = 1; n <= LD; n++) {
+        fill_uniform(ROWS * LD, 5, 3, S);
+        fill_uniform(ROWS, 1, 6, d);
+        for (int i = 0; i < ROWS; i++) {
+            lo[i] = i * 7 % n, hi[i] = lo[i] + i * 5 % (n - lo[i] + 1);
+            for (int j = 0; j < LD; j++)
+                if (j < lo[i] || j >= hi[i] || i % 9 == 4)
+                    S[i * LD + j] = i % 9 == 4 && j >= lo[i] && j < hi[i] ? R(-INFINITY) : R(NAN);
+            m[i] = i % 2 ? R(-INFINITY) : R(1), l[i] = i % 2 ? 0 : 2;
+            lse[i] = R(i % 5);
+        }
+        memcpy(P, S, sizeof P);
+        v->softmax_ranges(ROWS, n, lo, hi, P, LD, m, l, shrink);
+        for (int i = 0; i < ROWS; i++) {
+            const double before = i % 2 ? -HUGE_VAL : 1;
+            double       top = before, sum = 0;
+            for (int j = lo[i]; j < hi[i]; j++) top = fmax(top, (double)S[i * LD + j]);
+            for (int j = 0; j < n; j++) {
+                int    counts = j >= lo[i] && j < hi[i] && top > -HUGE_VAL;
+                double want = counts ? exp((double)S[i * LD + j] - top) : 0;
+                sum += want;
+                if (!(fabs((double)P[i * LD + j] - want) <= CLOSE))
+                    ck_abort_msg("%s: n %d, row %d: p_%d is %.9g, not %.9g", v->name, n, i, j,
+                                 (double)P[i * LD + j], want);
+            }
+            if (!(i % 2)) sum += 2 * exp(1 - top);
+            ck_assert_msg((double)m[i] == top, "%s: n %d, row %d: m is %g", v->name, n, i, (double)m[i]);
+            ck_assert_msg(fabs((double)l[i] - sum) <= n * CLOSE, "%s: n %d, row %d: l is %.9g, not %.9g",
+                          v->name, n, i, (double)l[i], sum);
+            if (!(i % 2) && !(fabs((double)shrink[i] - exp(1 - top)) <= CLOSE))
+                ck_abort_msg("%s: n %d, row %d: shrink is %.9g", v->name, n, i, (double)shrink[i]);
+        }
+        memcpy(P, S, sizeof P);
+        fill_uniform(ROWS * LD, 2, 8, dP);
+        la_real *was = copy_of(ROWS * LD, dP);
+        v->softmax_ranges_backward(ROWS, n, lo, hi, lse, d, P, dP, LD);
+        for (int i = 0; i < ROWS; i++)
+            for (int j = 0; j < n; j++) {
+                double p = j >= lo[i] && j < hi[i] ? exp((double)(S[i * LD + j] - lse[i])) : 0;
+                double ds = p * (double)(was[i * LD + j] - d[i]);
+                if (!(fabs((double)P[i * LD + j] - p) <= 200 * CLOSE) ||
+                    !(fabs((double)dP[i * LD + j] - ds) <= 1000 * CLOSE))
+                    ck_abort_msg("%s: n %d, row %d, column %d: P %.9g, not %.9g; dS %.9g, not %.9g",
+                                 v->name, n, i, j, (double)P[i * LD + j], p,
+                                 (double)dP[i * LD + j], ds);
+            }
+        free(was);
+    }
+}
+END_TEST
+
 /* Within 2 ulp where the result is a normal number; 0, or next to it, below. */
 START_TEST(softmax_has_an_exp_that_is_right_down_to_0) {
     const la_vec *v = table(_i);
@@ -1077,6 +1136,7 @@ int main(void) {
     tcase_add_loop_test(c, softmax_over_and_its_gradient_are_those_of_loops, 0, tables);
     tcase_add_loop_test(c, exp_over_and_its_gradient_are_those_of_loops, 0, tables);
     tcase_add_loop_test(c, softmax_of_tiles_is_that_of_whole_rows, 0, tables);
+    tcase_add_loop_test(c, softmax_of_ranges_is_that_of_what_counts, 0, tables);
     tcase_add_loop_test(c, softmax_has_an_exp_that_is_right_down_to_0, 0, tables);
     tcase_add_loop_test(c, sums_and_copies_are_right_at_every_length, 0, tables);
     tcase_add_loop_test(c, elu1_is_exp_below_0_and_x_plus_1_above, 0, tables);

@@ -193,9 +193,17 @@ int64_t la_attn_past(const la_node *n, int64_t b) {
     return past ? past->ids[la_len(past->shape) == 1 ? 0 : b] : 0;
 }
 
+/* The capacity of a state of `len` reals; 0 where its length does not depend on it. */
+static int64_t capacity_of(const la_attn_cfg *c, int64_t D, int64_t E, int64_t len) {
+    const int64_t each = own_state(c, D, E, 2) - own_state(c, D, E, 1);
+    return each > 0 ? len / each : 0;
+}
+
 int64_t la_attn_room(const la_node *n) {
     const la_node *state = la_attn_at(n, LA_AT_STATE);
-    return state ? state->shape.d[2] / (n->in[0]->shape.d[3] + n->in[2]->shape.d[3]) : 0;
+    if (!state) return 0;
+    return capacity_of(la_attn_cfg_of(n), n->in[1]->shape.d[3], n->in[2]->shape.d[3],
+                       state->shape.d[2]);
 }
 
 la_status la_attn_check_past(const la_node *n, int64_t room) {
@@ -244,7 +252,7 @@ static la_status check_optional(const la_node *n, la_shape k, la_shape v) {
     int64_t rows = past && past->ids ? la_len(past->shape) : 0;
     if (len < 1 || state->shape.d[0] != k.d[0] || state->shape.d[1] != k.d[2] ||
         (rows != 1 && rows != k.d[0]) || c->bidirectional ||
-        own_state(c, k.d[3], v.d[3], len / (k.d[3] + v.d[3])) != len)
+        own_state(c, k.d[3], v.d[3], capacity_of(c, k.d[3], v.d[3], len)) != len)
         return la_fail(LA_SHAPE, "%s: the state %s does not belong to k %s and v %s", n->op->name,
                        la_shape_text(state ? state->shape : (la_shape){0}, a), la_shape_text(k, b),
                        la_shape_text(v, d));

@@ -123,6 +123,7 @@ struct la_attn {
     int           shared_qk;  /* a model gives it its queries as keys                        */
     double        floor;      /* the normaliser is this, where it would be less: signed kernels */
     const la_map *map;        /* of a kernel variant, else NULL                              */
+    const struct la_sparse *sparse; /* which keys a query sees, ops/sparse_softmax.h; else NULL */
     const la_op  *causal, *full; /* NULL: that of the maps, or none at all                    */
     /* NULL where there is nothing to say: */
     void (*complete)(la_attn_cfg *c, int64_t longest); /* options left at 0                   */
@@ -223,7 +224,7 @@ static inline la_node *la_attn_at(const la_node *n, int which) {
 int64_t la_attn_tokens(const la_node *n,
                        int64_t        b);                 /* valid ones of batch row b: T without a mask */
 int64_t la_attn_past(const la_node *n, int64_t b); /* tokens before them: 0 without a state       */
-int64_t la_attn_room(const la_node *n); /* of the state, for variants of L = capacity (D+E) */
+int64_t la_attn_room(const la_node *n); /* tokens that fit the state; 0: any number */
 
 /* Checks what all have in common and fills the shapes of the plan. */
 la_status la_attn_infer(const la_node *n, la_plan *p);

@@ -1,9 +1,10 @@
-/* definition.c -- kernel variants as their papers write them: all weights of a text, one by one and
- * in double.  Slow, and the oracle for what is in autograd/ops/. */
+/* definition.c -- variants as their papers write them: all weights of a text, one by one and in
+ * double.  Slow, and the oracle for what is in autograd/ops/. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "autograd/attention/kernel_map.h"
+#include "autograd/ops/sparse_softmax.h"
 
 /* The rows x (T,D) behind what stands before a map: y = scale W x^ (+ b) - square |x|^2. */
 static double *project(const la_attn_head *x, const double *from, const la_projection *p,
@@ -96,4 +97,16 @@ void la_kernel_definition(const la_attn_head *x, double *w) {
     }
     free(a);
     free(b);
+}
+
+void la_sparse_definition(const la_attn_head *x, double *w,
+                          int sees(const la_attn_cfg *c, int64_t t, int64_t j)) {
+    for (int64_t t = 0; t < x->T; t++) {
+        double *row = w + t * x->T;
+        for (int64_t j = 0; j < x->T; j++)
+            row[j] = sees(x->cfg, t, j)
+                         ? dot(x->D, x->q + t * x->D, x->k + j * x->D) / sqrt((double)x->D)
+                         : -HUGE_VAL;
+        softmax(x->T, row);
+    }
 }
