@@ -61,7 +61,7 @@ void      la_trial_destroy(la_trial *r);
 int       la_trial_reference(const la_trial *r, const la_subject *s, la_real *const want[]);
 
 /* max |analytic - numeric| / max |numeric| over all inputs of the case, numeric by central
- * differences.  Meant for lina64; of a large input 64 elements are checked. */
+ * differences.  Meant for lina64; of a large input 24 elements are checked. */
 la_status la_gradcheck(const la_subject *s, const la_case *c, const la_trial_cfg *cfg,
                        double *worst);
 #endif
