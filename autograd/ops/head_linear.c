@@ -207,29 +207,30 @@ static const la_head_linear_cfg biased = {.scale = 0.5, .bias = 1};
 static const la_head_linear_cfg squared = {.scale = 0.8, .square = 0.3};
 static const la_head_linear_cfg unit = {.scale = 1.5, .unit = 1};
 static const la_head_linear_cfg all = {.scale = 1.5, .square = 0.2, .unit = 1, .bias = 1};
-static const la_case            cases[] = {
-               {.name = "B2 T5 H2 D3 m4", .in = {{4, {2, 5, 2, 3}}, {3, {2, 4, 3}}}, .attr = &plain},
-               {.name = "scale -.7, a view",
-                .in = {{4, {2, 5, 2, 3}}, {3, {2, 4, 3}}},
-                .attr = &scaled,
-                .wider = 3},
-               {.name = "bias", .in = {{4, {1, 5, 3, 4}}, {3, {3, 2, 5}}}, .attr = &biased},
-               {.name = "square", .in = {{4, {1, 5, 2, 4}}, {3, {2, 3, 4}}}, .attr = &squared},
-               {.name = "unit vectors",
-                .in = {{4, {1, 5, 2, 4}}, {3, {2, 3, 4}}},
-                .attr = &unit,
-                .lo = 0.1,
-                .hi = 1},
-               {.name = "all of it, a view",
-                .in = {{4, {2, 4, 2, 3}}, {3, {2, 5, 4}}},
-                .attr = &all,
-                .wider = 1},
-               {.name = "T1 D1 m1", .in = {{4, {1, 1, 1, 1}}, {3, {1, 1, 2}}}, .attr = &biased},
-               {.name = "tiles and pieces", .in = {{4, {1, 1100, 2, 2}}, {3, {2, 3, 2}}}, .attr = &plain},
-               {.name = "tiles and pieces, all of it",
-                .in = {{4, {3, 400, 1, 3}}, {3, {1, 2, 4}}},
-                .attr = &all},
-               {0},
+
+static const la_case cases[] = {
+    {.name = "B2 T5 H2 D3 m4", .in = {{4, {2, 5, 2, 3}}, {3, {2, 4, 3}}}, .attr = &plain},
+    {.name = "scale -.7, a view",
+     .in = {{4, {2, 5, 2, 3}}, {3, {2, 4, 3}}},
+     .attr = &scaled,
+     .wider = 3},
+    {.name = "bias", .in = {{4, {1, 5, 3, 4}}, {3, {3, 2, 5}}}, .attr = &biased},
+    {.name = "square", .in = {{4, {1, 5, 2, 4}}, {3, {2, 3, 4}}}, .attr = &squared},
+    {.name = "unit vectors",
+     .in = {{4, {1, 5, 2, 4}}, {3, {2, 3, 4}}},
+     .attr = &unit,
+     .lo = 0.1,
+     .hi = 1},
+    {.name = "all of it, a view",
+     .in = {{4, {2, 4, 2, 3}}, {3, {2, 5, 4}}},
+     .attr = &all,
+     .wider = 1},
+    {.name = "T1 D1 m1", .in = {{4, {1, 1, 1, 1}}, {3, {1, 1, 2}}}, .attr = &biased},
+    {.name = "tiles and pieces", .in = {{4, {1, 1100, 2, 2}}, {3, {2, 3, 2}}}, .attr = &plain},
+    {.name = "tiles and pieces, all of it",
+     .in = {{4, {3, 400, 1, 3}}, {3, {1, 2, 4}}},
+     .attr = &all},
+    {0},
 };
 
 const la_op la_op_head_linear = {
