@@ -100,6 +100,7 @@ enum {
     LA_ATTN_ZERO_ROWS = 1u << 1,  /* all weights of a row may be 0, and then o = 0                */
     LA_ATTN_POSITIONAL = 1u << 2, /* equal keys may have different weights                        */
     LA_ATTN_SPARSE = 1u << 3,     /* a token sees some of the tokens before it only               */
+    LA_ATTN_NOT_MEAN = 1u << 5,   /* weights of a row do not add to 1: values of 1 give another o */
 };
 
 struct la_attn {
