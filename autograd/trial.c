@@ -162,10 +162,12 @@ static void record_weights(la_trial *r, int64_t H, int64_t D, const la_trial_cfg
     if (r->cfg.decay) in->decay = real_input(r, la_shape1(H), cfg);
 }
 
-/* A part of n tokens from `from` on: every third token is not valid, another in each row. */
+/* A part of n tokens from `from` on: every third token is not valid, another in each row; and of
+ * several rows the first has none at all in a second part. */
 static la_node *record_mask(la_trial *r, int64_t B, int64_t from, int64_t n) {
     int32_t *ids = la_arena_alloc(&r->arena, (size_t)(B * n) * sizeof *ids);
-    for (int64_t i = 0; ids && i < B * n; i++) ids[i] = (from + i % n + i / n) % 3 != 1;
+    for (int64_t i = 0; ids && i < B * n; i++)
+        ids[i] = (from + i % n + i / n) % 3 != 1 && !(from > 0 && B > 1 && i / n == 0);
     return ids ? la_integers(r->tape, "mask", la_shape2(B, n), ids) : NULL;
 }
 

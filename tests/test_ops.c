@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include "autograd/kernel.h"
 #include "autograd/trial.h"
 #include "tensor/vec.h"
 
@@ -322,6 +323,153 @@ START_TEST(threads_change_no_bit) {
 }
 END_TEST
 
+/* --- padding: la_pack and la_unpack hide what an op makes of it, so the op is watched --- */
+enum { NODES = 128 };
+static int64_t left_over[NODES]; /* numbers of padding that are not 0 after the node's last block */
+
+static int64_t count_padding(const la_node *n, const la_node *of, const la_real *x) {
+    int64_t count = 0;
+    for (int64_t b = 0; x && b < of->shape.d[0]; b++)
+        for (int64_t t = la_attn_tokens(n, b); t < of->shape.d[1]; t++)
+            for (int64_t j = 0; j < of->shape.d[2] * of->shape.d[3]; j++)
+                count += x[la_token(of, b, t, 0) + j] != 0;
+    return count;
+}
+
+static void fill_with_nan(size_t n, la_real *x) {
+    for (size_t i = 0; i < n; i++) x[i] = R(NAN);
+}
+
+/* What an op may not take for cleared; whether this is its first block. */
+static int spoil_memory(const la_node *n, const la_run *run) {
+    la_plan   p = {0};
+    const int first = run->phase == 0 && run->block == 0;
+    OK(right->infer(n, &p));
+    fill_with_nan(p.n_scratch, run->scratch);
+    if (first) fill_with_nan(p.n_common, run->common);
+    return first;
+}
+
+static void watched_forward(const la_node *n, const la_run *run) {
+    if (spoil_memory(n, run)) fill_with_nan((size_t)la_len(n->shape), n->x);
+    right->forward(n, run);
+    left_over[n->id] = count_padding(n, n, n->x);
+}
+
+static void watched_backward(const la_node *n, const la_run *run) {
+    const int first = spoil_memory(n, run);
+    for (int i = 0; i < 3 && first; i++)
+        if (la_sets(run, i)) fill_with_nan((size_t)la_len(n->in[i]->shape), n->in[i]->g);
+    right->backward(n, run);
+    left_over[n->id] = 0;
+    for (int i = 0; i < 3; i++) left_over[n->id] += count_padding(n, n->in[i], n->in[i]->g);
+}
+
+/* Row 0 of every part has no token, and a state that is not that of a beginning. */
+static void empty_row_0(la_trial *r) {
+    const la_node *start = r->text[0].state;
+    for (int part = 0; part < 2 && r->text[part].q; part++) {
+        const la_attn_in *in = &r->text[part]; /* its integers are the trial's own */
+        memset((int32_t *)in->mask->ids, 0, (size_t)in->mask->shape.d[1] * sizeof *in->mask->ids);
+        if (in->past) ((int32_t *)in->past->ids)[0] = 1;
+    }
+    if (start) fill_uniform(la_len(start->shape) / start->shape.d[0], 0.5, 70, start->x);
+}
+
+static void expect_no_padding(const item *it, const la_trial *r, const char *what) {
+    int watched = 0;
+    for (int i = 0; i < la_tape_len(r->tape); i++)
+        if (la_tape_at(r->tape, i)->op && la_tape_at(r->tape, i)->op->forward == watched_forward) {
+            ck_assert_msg(left_over[i] == 0, "%s: %lld numbers of padding are not 0 in %s",
+                          title(it), (long long)left_over[i], what);
+            watched++;
+        }
+    ck_assert_int_eq(watched, r->text[1].q ? 2 : 1);
+}
+
+static void expect_zeros(const item *it, const char *what, int64_t n, const la_real *x) {
+    for (int64_t i = 0; i < n; i++)
+        ck_assert_msg(x[i] == 0, "%s: %s of a row without tokens has %g", title(it), what,
+                      (double)x[i]);
+}
+
+static void expect_empty_row_0(const item *it, const la_trial *r) {
+    const la_node *start = r->text[0].state, *end = start ? r->out[r->n_out - 1] : NULL;
+    const int64_t  B = r->text[0].q->shape.d[0];
+    for (int k = 0; k < r->n_out; k++)
+        if (r->out[k] != end) expect_zeros(it, "o", la_len(r->out[k]->shape) / B, r->out[k]->x);
+    ck_assert_msg(!end || differ(la_len(end->shape) / B, start->x, end->x) < 0,
+                  "%s: the state of a row without tokens has changed", title(it));
+    for (int i = 0; i < r->n_in; i++)
+        if (r->in[i]->shape.n == 4)
+            expect_zeros(it, "a gradient", la_len(r->in[i]->shape) / B, r->in[i]->g);
+}
+
+static void expect_finite(const item *it, const la_trial *r) {
+    for (int k = 0; k < r->n_out; k++)
+        ck_assert_msg(la_find_nonfinite((size_t)la_len(r->out[k]->shape), r->out[k]->x) < 0,
+                      "%s: output %d is not finite", title(it), k);
+    for (int i = 0; i < r->n_in; i++)
+        ck_assert_msg(la_find_nonfinite((size_t)la_len(r->in[i]->shape), r->in[i]->g) < 0,
+                      "%s: gradient %d is not finite", title(it), i);
+}
+
+static void run_padding(const item *it, int empty) {
+    la_trial     r;
+    la_trial_cfg cfg = {.split = it->split, .masked = 1, .seed = 5};
+    OK(la_trial_create(&r, &it->subject, it->c, &cfg));
+    ck_assert_int_le(la_tape_len(r.tape), NODES);
+    if (empty) empty_row_0(&r);
+    OK(la_tape_forward(r.tape));
+    expect_no_padding(it, &r, "o");
+    OK(la_tape_backward(r.tape, 1));
+    expect_no_padding(it, &r, "the gradients of q, k, v");
+    expect_finite(it, &r);
+    if (empty) expect_empty_row_0(it, &r);
+    la_trial_destroy(&r);
+}
+
+START_TEST(padding_counts_as_nothing) { /* _i is the subject */
+    la_subject s = la_subject_at(_i);
+    la_attn    variant;
+    if (!s.variant) return;
+    la_threads_set(1); /* blocks in order */
+    right = s.op;
+    la_op watched = *s.op;
+    watched.forward = watched_forward, watched.backward = watched_backward;
+    replace_op(&s, &watched, &variant);
+    for (int split = 0; split <= !s.bidirectional; split++)
+        for (const la_case *c = s.cases; c->name; c++)
+            for (int empty = 0; empty < 2; empty++)
+                if (c->in[0].d[1] > split) run_padding(&(item){s, c, split, 1}, empty);
+}
+END_TEST
+
+static void say_what_has_no_padding(void) {
+    printf("without a mask, and so not run with padding: the ops");
+    for (int i = 0; i < la_subject_count(); i++)
+        if (!la_subject_at(i).variant) printf(" %s", la_subject_at(i).name);
+    printf("; without a state there: what goes both ways\n");
+}
+
+START_TEST(linformer_says_what_it_cannot_do) {
+    const la_attn_cfg small = {.eps = 1e-6};
+    const la_case     longer = {.in = {{4, {1, LA_TRIAL_TEXT + 1, 1, 2}},
+                                       {4, {1, LA_TRIAL_TEXT + 1, 1, 2}},
+                                       {4, {1, LA_TRIAL_TEXT + 1, 1, 2}}},
+                                .attr = &small};
+    la_attn_cfg       c;
+    la_subject        s;
+    la_trial          r;
+    OK(la_subject_find("linformer both ways", &s));
+    FAILS(la_trial_create(&r, &s, &longer, &(la_trial_cfg){0}), LA_SHAPE,
+          "for 70 tokens at most, and a text has 71");
+    OK(la_attn_parse("linformer", 0, &c));
+    la_attn_complete(&c, 8);
+    FAILS(la_attn_check(&c, 1, 4), LA_ARG, "linformer has no causal form: it projects keys");
+}
+END_TEST
+
 int main(void) {
     list_items();
     int    sets = instruction_sets();
@@ -342,6 +490,9 @@ int main(void) {
     tcase_add_loop_test(c, two_backwards_give_twice_the_gradient, 0, n_items);
     tcase_add_loop_test(c, an_input_without_gradient_leaves_the_others_alone, 0, n_items);
     tcase_add_loop_test(c, no_gradient_depends_on_what_its_memory_held, 0, n_items);
+    tcase_add_loop_test(c, padding_counts_as_nothing, 0, la_subject_count());
+    say_what_has_no_padding();
+    tcase_add_test(c, linformer_says_what_it_cannot_do);
     c = add_case(s, "threads");
     tcase_add_loop_test(c, threads_change_no_bit, 0, n_items);
     return run_suite(s);
