@@ -72,7 +72,8 @@ static void compare_variant(const golden_model *m, const la_attn_cfg *cfg) {
 START_TEST(outputs_and_gradients_are_pytorchs) {
     la_attn_cfg cfg;
     if (missing(models + _i, &cfg))
-        printf("%s bidirectional %d: not compared with PyTorch: there is no such variant\n",
+        printf("%s bidirectional %d: not compared with PyTorch: it is not there, or not in this "
+               "direction\n",
                models[_i].variant, models[_i].flag);
     else
         compare_variant(models + _i, &cfg);

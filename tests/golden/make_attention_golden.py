@@ -29,6 +29,7 @@ The file is words separated by white space, for fscanf:
 Compare |c - python| with 1e-9 times the largest value of the tensor.
 Before writing, each gradient is compared with a central difference along a direction.
 """
+import itertools
 import math
 import sys
 
@@ -206,22 +207,20 @@ def double_softmax(seen, q, k, w, logits):
 
 
 def lsh(c):
-  """W (H,rounds,1,D) as (H,rounds,D), a hyperplane for each round: two buckets, by the sign of W.x. A bucket lists its
-  keys in order of position, in chunks of c. Query t, which would be number n of the bucket it falls into (so many keys
-  of it stand before t), sees of these the ones in the chunk of n and in the one before. Softmax over what it sees in
-  any round, each key once, keys of unit length; itself only if there is nothing else."""
+  """W (H,rounds,D), a hyperplane for each round: two buckets, by the sign of W.x. A bucket has its keys in order of
+  position, in chunks of c. Query t, whose place in the bucket it falls into is the number of keys that this has before
+  t, sees of them those in the chunk of that place and in its neighbours, but not itself. Softmax over what it sees in
+  any round, each key once, keys of unit length; over itself only if there is nothing else."""
   def weights(seen, q, k, w, logits):
     unit = k / k.norm(dim=-1, keepdim=True)
     sees = torch.zeros(B, H, T, T, dtype=torch.bool)
-    bucket = lambda x, r: torch.einsum("hd,bhtd->bht", w[0][:, r], x) >= 0
-    for r in range(w[0].shape[1]):
-      bq, bk = bucket(q, r).tolist(), bucket(unit, r).tolist()
-      for b in range(B):
-        for h in range(H):
-          for t in range(T):
-            before = [j for j in range(t) if bk[b][h][j] == bq[b][h][t]]
-            first = max(0, len(before) // c - 1) * c
-            sees[b, h, t, before[first:]] = True
+    bucket_q, bucket_k = (torch.einsum("hrd,bhtd->rbht", w[0], x) > 0 for x in (q, k))
+    for r, b, h, t in itertools.product(range(w[0].shape[1]), range(B), range(H), range(T)):
+      keys = [j for j in range(T) if bucket_k[r, b, h, j] == bucket_q[r, b, h, t]]
+      own = sum(j < t for j in keys) // c
+      for n, j in enumerate(keys):
+        sees[b, h, t, j] |= j != t and abs(n // c - own) <= 1
+    sees &= seen
     alone = ~sees.any(-1, keepdim=True) & torch.eye(T, dtype=torch.bool)
     return softmax_over(sees | alone, dots(q, unit) / math.sqrt(D))
   return weights
@@ -273,7 +272,7 @@ ENTRIES = [
   entry("window:w=3", sparse(age.abs() < 3)),
   entry("sparse-strided:s=3", sparse(strided(3))),
   entry("sparse-fixed:s=3,c=1", sparse(fixed(3, 1))),
-  entry("lsh:rounds=2,buckets=2,c=2", lsh(2), [(H, 2, D)], trained=False, directions=CAUSAL),
+  entry("lsh:rounds=2,buckets=2,c=2", lsh(2), [(H, 2, D)], trained=False),
   entry("linformer:r=3", linformer, [(3, LONGEST)] * 2, directions=FULL),
 ]
 
