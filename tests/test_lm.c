@@ -2,6 +2,7 @@
  * view of the future, decoding, and the values of PyTorch in golden/tiny.txt.
  *
  * Every line of attn.def is run, `none` included, with each kind of positions. */
+#include "golden.h"
 #include "models.h"
 
 #include "autograd/ops.h"
@@ -447,78 +448,6 @@ END_TEST
 
 /* --- golden/tiny.txt --- */
 
-typedef struct golden {
-    char    name[80];
-    int64_t n;
-    double *x;
-} golden;
-
-typedef struct golden_model {
-    char   variant[40];
-    int    bias, n;
-    golden tensors[80];
-} golden_model;
-
-static golden_model models[16];
-static int          n_models, whole_file;
-
-static void read_golden(void) {
-    FILE *f = fopen(LA_SOURCE_DIR "/tests/golden/tiny.txt", "r");
-    char  word[80];
-    while (f && fscanf(f, "%79s", word) == 1) {
-        golden_model *m = models + n_models - 1;
-        if (!strcmp(word, "variant") && n_models < 16) {
-            m = models + n_models++;
-            if (fscanf(f, "%39s bias %d", m->variant, &m->bias) != 2) break;
-        } else if (!strcmp(word, "tensor") && n_models && m->n < 80) {
-            golden *g = m->tensors + m->n++;
-            if (fscanf(f, "%79s %lld", g->name, (long long *)&g->n) != 2 || g->n < 1 ||
-                g->n > 100000)
-                break;
-            g->x = calloc((size_t)g->n, sizeof *g->x);
-            for (int64_t i = 0; i < g->n; i++)
-                if (fscanf(f, "%lf", g->x + i) != 1) return;
-        } else {
-            whole_file = !strcmp(word, "end");
-            break;
-        }
-    }
-    if (f) fclose(f);
-}
-
-static const golden *find(const golden_model *m, const char *name) {
-    for (int i = 0; i < m->n; i++)
-        if (!strcmp(m->tensors[i].name, name)) return m->tensors + i;
-    return NULL;
-}
-
-static double golden_top(const golden *g) {
-    double top = 0;
-    for (int64_t i = 0; i < g->n; i++) top = fmax(top, fabs(g->x[i]));
-    return top;
-}
-
-/* top 0: relative to the largest of the tensor itself */
-static void compare(const golden_model *m, const char *name, int64_t n, const double *x, double top,
-                    double tolerance) {
-    const golden *g = find(m, name);
-    ck_assert_msg(g && g->n == n, "%s: tiny.txt has %lld numbers of %s, and we have %lld",
-                  m->variant, g ? (long long)g->n : 0, name, (long long)n);
-    if (top == 0) top = golden_top(g);
-    for (int64_t i = 0; i < n; i++)
-        if (!(fabs(x[i] - g->x[i]) <= tolerance * top))
-            ck_abort_msg("%s, %s, number %lld: %.12g, PyTorch has %.12g (largest %g)", m->variant,
-                         name, (long long)i, x[i], g->x[i], top);
-}
-
-static void compare_reals(const golden_model *m, const char *name, int64_t n, const la_real *x,
-                          double top, double tolerance) {
-    double *wide = calloc((size_t)n, sizeof *wide);
-    for (int64_t i = 0; i < n; i++) wide[i] = (double)x[i];
-    compare(m, name, n, wide, top, tolerance);
-    free(wide);
-}
-
 /* One number for each parameter: sum_i x_i sin(i + 1). */
 static void compare_sums(const golden_model *m, const char *name, const la_params *p,
                          const la_real *x, double tolerance) {
@@ -535,7 +464,7 @@ static void compare_sums(const golden_model *m, const char *name, const la_param
 static const double GOLDEN = BY_PRECISION(2e-4, 1e-8);
 
 static void make_golden_model(model *m, const golden_model *g, double eps, int64_t len) {
-    la_lm_cfg cfg = tiny(g->variant, LA_POS_LEARNED, g->bias);
+    la_lm_cfg cfg = tiny(g->variant, LA_POS_LEARNED, g->flag);
     cfg.attn = pattern_of(g->variant, eps);
     make(m, &cfg, B, len, 1);
     golden_start(m->lm);
@@ -716,7 +645,7 @@ START_TEST(a_mask_token_is_looked_up_and_never_predicted) {
 END_TEST
 
 int main(void) {
-    read_golden();
+    read_golden("tiny.txt");
     int    n = causal_specs() * POSITIONS;
     Suite *s = suite_create("lm");
     TCase *c = add_case(s, "parameters");
