@@ -233,7 +233,7 @@ static void put_page(FILE *out, const la_picture *p, int8_t *levels) {
     put_text(out, p->line[0]);
     fputs("</title>\n<style>\ntext { font: 12px sans-serif; fill: #222 }\n"
           "text.note { fill: #555 }\ntext.token { font: 10px monospace; fill: #555 }\n"
-          "text.byte { font: 8px monospace; fill: #555 }\n"
+          "text.byte { font: 7px monospace; fill: #555 }\n"
           ".frame { fill: none; stroke: #999 }\n"
           ".cells { fill: none; stroke-width: 1; shape-rendering: crispEdges }\n</style>\n",
           out);
