@@ -152,10 +152,10 @@ static void put_cells(FILE *out, int64_t T, const la_picture_matrix *m, double t
 
 /* Token or number t of each axis. */
 static void put_axes(FILE *out, const la_picture *p, const sizes *s, int64_t t) {
-    char   at[2][64], number[24];
-    double middle = (double)s->cell * ((double)t + 0.5);
-    snprintf(at[0], sizeof at[0], "x=\"-5\" y=\"%g\" text-anchor=\"end\"", middle + 3.5);
-    snprintf(at[1], sizeof at[1], "x=\"%g\" y=\"%d\" text-anchor=\"middle\"", middle, s->side + 12);
+    char at[2][64], number[24];
+    int  middle = s->cell * (int)t + s->cell / 2;
+    snprintf(at[0], sizeof at[0], "x=\"-5\" y=\"%d\" text-anchor=\"end\"", middle + 3);
+    snprintf(at[1], sizeof at[1], "x=\"%d\" y=\"%d\" text-anchor=\"middle\"", middle, s->side + 12);
     snprintf(number, sizeof number, "%d", (int)t);
     for (int i = 0; i < 2; i++)
         if (p->T <= LABELLED)
