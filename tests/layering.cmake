@@ -28,7 +28,7 @@ set(owner_isa tensor/vec_kernels.c tensor/gemm_kernels.c)
 set(owner_omp  tensor/parallel.c)
 set(owner_blas tensor/blas.c)
 set(owner_hdf5 train/h5_io.h)
-set(owner_h5_io train/h5_io.c train/checkpoint.c train/import.c)
+set(owner_h5_io train/h5_io.c train/checkpoint.c train/import.c train/show.c)
 set(owner_tape autograd/tape.c autograd/seal.c autograd/schedule.c autograd/lives.c autograd/place.c autograd/replay.c
     autograd/dump.c)
 

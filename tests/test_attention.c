@@ -320,6 +320,37 @@ START_TEST(outputs_are_linear_in_the_values) {
 }
 END_TEST
 
+/* Values that are unit vectors give the weights, as --show-attention has them. */
+START_TEST(weights_times_values_are_the_outputs) {
+    setting s = setting_at(_i, 1e-6);
+    for (int j = 0; j < TEXTS; j++) {
+        const int64_t T = s.T[j];
+        text          x, w;
+        make(&x, &s.cfg, T, (want){0});
+        make(&w, &s.cfg, T, (want){.e = T});
+        memset(w.v->x, 0, (size_t)w.len_v * sizeof(la_real));
+        for (int64_t r = 0; r < B * H; r++)
+            for (int64_t t = 0; t < T; t++) row(w.v, r / H, t, r % H)[t] = 1;
+        run(&x), run(&w);
+        la_real *o = reals(x.len_v);
+        for (int64_t i = 0; i < x.len_v; i++) {
+            const int64_t  r = i / E, t = r / H % T;
+            const la_real *weight = w.o->x + r * T;
+            double         sum = 0;
+            for (int64_t k = 0; k < T; k++)
+                sum += (double)weight[k] * (double)row(x.v, r / H / T, k, r % H)[i % E];
+            o[i] = R(sum);
+            for (int64_t k = t + 1; !s.cfg.bidirectional && k < T; k++)
+                ck_assert_msg(weight[k] == 0, "%s, T %lld: token %lld has the weight %g at %lld",
+                              s.name, (long long)T, (long long)k, (double)weight[k], (long long)t);
+        }
+        close_to(&s, "weights times values", x.len_v, o, x.o->x, CLOSE);
+        free(o);
+        la_tape_destroy(x.t), la_tape_destroy(w.t);
+    }
+}
+END_TEST
+
 /* --- what may not depend on what --- */
 
 START_TEST(heads_and_batch_rows_are_independent) {
@@ -1030,6 +1061,7 @@ int main(void) {
     tcase_add_loop_test(c, equal_keys_give_the_running_mean, 0, n);
     tcase_add_loop_test(c, outputs_lie_between_the_values_so_far, 0, n);
     tcase_add_loop_test(c, outputs_are_linear_in_the_values, 0, n);
+    tcase_add_loop_test(c, weights_times_values_are_the_outputs, 0, n);
     c = add_case(s, "independence");
     tcase_add_loop_test(c, heads_and_batch_rows_are_independent, 0, n);
     tcase_add_loop_test(c, the_future_changes_no_bit_of_the_past, 0, n_one_way);

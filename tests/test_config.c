@@ -135,6 +135,7 @@ START_TEST(defaults_are_those_of_the_specification) {
         {"temperature", "0.8"},
         {"top-k", "200"},
         {"top-p", "1"},
+        {"show-attention", ""},
         {"explain", ""},
         {"n", "4096"},
         {"d", "64"},

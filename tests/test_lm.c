@@ -644,6 +644,71 @@ START_TEST(a_mask_token_is_looked_up_and_never_predicted) {
 }
 END_TEST
 
+/* The group's own attention is recorded right after its weights, from the same q and k. */
+static la_node *own_output(const la_tape *t, const la_node *weights) {
+    for (int i = weights->id + 1; i < la_tape_len(t); i++)
+        if (la_tape_at(t, i)->op == weights->op) return (la_node *)la_tape_at(t, i);
+    return NULL;
+}
+
+/* w (B,T,h,T) times v, whose rows of a token are ld apart, against o. */
+static void weights_give(const la_lm_cfg *cfg, const la_node *w, const la_node *v,
+                         const la_node *o) {
+    const int64_t h = w->shape.d[2], D = C / HEADS;
+    la_real      *wv = reals(la_len(o->shape));
+    for (int64_t r = 0; r < B * T * h; r++)
+        for (int64_t d = 0; d < D; d++) {
+            double sum = 0;
+            for (int64_t j = 0; j < T; j++)
+                sum += (double)w->x[r * T + j] *
+                       (double)v->x[(r / h / T * T + j) * v->ld + r % h * D + d];
+            wv[r * D + d] = R(sum);
+        }
+    double worst = gap(B * T * h * D, wv, o->x);
+    ck_assert_msg(worst <= BY_PRECISION(1e-5, 1e-13) * largest(B * T * h * D, o->x),
+                  "%s: %s is not weights times values, by %g", title(cfg), o->name, worst);
+    free(wv);
+}
+
+START_TEST(the_weights_of_each_head_give_its_output) {
+    enum { GROUPS = LAYERS * LA_MAX_MIX };
+    la_lm_cfg cfg = combination(_i);
+    model     m;
+    la_node  *weights[GROUPS], *o[GROUPS];
+    make(&m, &cfg, B, T, 0);
+    golden_start(m.lm);
+    loss(&m);
+    la_tape *t;
+    OK(la_tape_create(&t, NULL));
+    la_lm_input in = {.tokens = la_integers(t, "tokens", la_shape2(B, T), m.tokens),
+                      .positions = la_integers(t, "positions", la_shape2(B, T), m.positions),
+                      .past = la_integers(t, "past", la_shape1(1), &m.past),
+                      .unit = la_input(t, "unit", la_shape3(B, T, HEADS * T), 0),
+                      .weights = weights};
+    la_node    *logits = la_keep(la_lm_logits(m.lm, t, &in));
+    const int   n = la_lm_groups(m.lm);
+    for (int g = 0; g < n; g++) {
+        ck_assert_ptr_nonnull(o[g] = own_output(t, weights[g]));
+        la_keep(o[g]), la_keep(o[g]->in[2]->from);
+    }
+    OK(la_tape_seal(t, NULL));
+    memset(in.unit->x, 0, (size_t)la_len(in.unit->shape) * sizeof(la_real));
+    for (int64_t i = 0; i < B * T * HEADS; i++) in.unit->x[i * T + i / HEADS % T] = 1;
+    OK(la_tape_forward(t));
+    ck_assert_msg(differ(B * T * V, logits->x, m.logits->x) < 0, "%s: other logits", title(&cfg));
+    int64_t heads = 0;
+    for (int g = 0; g < n; g++) {
+        heads += weights[g]->shape.d[2];
+        weights_give(&cfg, weights[g], o[g]->in[2], o[g]);
+    }
+    int layers = 0;
+    for (int l = 0; l < LAYERS; l++) layers += m.lm->blocks[l].attends;
+    ck_assert_int_eq(heads, layers * HEADS);
+    la_tape_destroy(t);
+    erase(&m, 1);
+}
+END_TEST
+
 int main(void) {
     read_golden("tiny.txt");
     int    n = causal_specs() * POSITIONS;
@@ -666,6 +731,7 @@ int main(void) {
     tcase_add_loop_test(c, decoding_token_by_token_gives_the_logits_of_the_whole_text, 0, n);
     tcase_add_loop_test(c, decoding_goes_on_from_a_prompt, 0, n);
     tcase_add_loop_test(c, recomputation_changes_no_bit_and_needs_less_memory, 0, n);
+    tcase_add_loop_test(c, the_weights_of_each_head_give_its_output, 0, n);
     tcase_add_loop_test(c, dropout_is_for_training_only, 0, n);
     tcase_add_loop_test(c, a_mask_token_is_looked_up_and_never_predicted, 0, n);
     tcase_add_loop_test(c, accumulated_micro_batches_are_one_batch, 0, n);

@@ -6,6 +6,7 @@
 #include "data/masking.h"
 #include "tensor/parallel.h"
 #include "tensor/rng.h"
+#include "train/picture.h"
 #include "train/report.h"
 #include "train/sampler.h"
 #include "train/trainer.h"
@@ -507,11 +508,58 @@ START_TEST(bigram_optimum_equals_the_counted_one) {
 }
 END_TEST
 
+/* --- pictures --- */
+
+/* Two tokens and one matrix; has: what must stand in it, NULL-terminated; without: what must not.
+ */
+static void picture(const la_real w[4], const char *const has[], const char *without) {
+    const char *const       tokens[] = {"<", " "};
+    const la_picture_matrix m = {.title = "layer 0 head 0", .variant = "a&b", .w = w, .ld = 2};
+    la_picture              p = {.T = 2,
+                                 .rows = 1,
+                                 .columns = 1,
+                                 .matrix = &m,
+                                 .tokens = tokens,
+                                 .line = {"one", "two\xff", "three"}};
+    char                   *svg;
+    size_t                  n;
+    OK(la_picture_svg(&p, &svg, &n));
+    ck_assert_uint_eq(strlen(svg), n);
+    for (int i = 0; has[i]; i++) ck_assert_msg(strstr(svg, has[i]) != NULL, "no %s", has[i]);
+    ck_assert_msg(!strstr(svg, without), "there is %s", without);
+    free(svg);
+}
+
+/* Of 1: the darkest; -1/4: half way to the darkest orange; 1/16: half way from white to the middle.
+ */
+START_TEST(a_shade_is_the_square_root_of_a_weight) {
+    picture((la_real[]){1, 0, R(-0.25), R(0.0625)},
+            (const char *const[]){"<path stroke=\"#08306b\" d=\"M0 0h1\"/>",
+                                  "<path stroke=\"#f16913\" d=\"M0 1h1\"/>",
+                                  "<path stroke=\"#a1c9e3\" d=\"M1 1h1\"/>", "below 0",
+                                  "a&amp;b, largest 1<", ">&lt;</text>", ">\u00b7</text>",
+                                  ">two\ufffd</text>", NULL},
+            "M1 0");
+    picture((la_real[]){3, 3, 0, 3},
+            (const char *const[]){"d=\"M0 0h2M1 1h1\"/>", "largest 3<", NULL}, "below 0");
+    picture((la_real[]){0, 0, 0, 0}, (const char *const[]){"largest 0<", NULL}, "<path");
+}
+END_TEST
+
+START_TEST(a_picture_of_many_tokens_is_a_sentence) {
+    la_picture p = {.T = LA_PICTURE_TOKENS + 1};
+    char      *svg = (char *)&svg;
+    size_t     n;
+    FAILS(la_picture_svg(&p, &svg, &n), LA_ARG, "1 to 256 tokens, and not 257");
+    ck_assert_ptr_null(svg);
+}
+END_TEST
+
 int main(void) {
     const int variants = model_specs();
     Suite    *suite = suite_create("train");
     TCase    *report = tcase_create("report"), *step = tcase_create("step"),
-          *sample = tcase_create("sample");
+          *sample = tcase_create("sample"), *drawn = tcase_create("pictures");
     tcase_add_test(report, rate_is_the_median_without_the_first_step_and_evaluations);
     tcase_add_test(report, rate_forgets_old_steps);
     tcase_add_test(report, times_are_readable);
@@ -530,8 +578,10 @@ int main(void) {
     tcase_add_test(sample, a_long_prompt_is_read_in_pieces);
     tcase_add_test(sample, learned_positions_rebuild_from_the_last_half_block);
     tcase_add_test(sample, a_model_of_the_masked_objective_writes_no_text);
-    TCase *cases[] = {report, step, sample};
-    for (int i = 0; i < 3; i++) {
+    tcase_add_test(drawn, a_shade_is_the_square_root_of_a_weight);
+    tcase_add_test(drawn, a_picture_of_many_tokens_is_a_sentence);
+    TCase *cases[] = {report, step, sample, drawn};
+    for (int i = 0; i < 4; i++) {
         tcase_set_timeout(cases[i], 120);
         suite_add_tcase(suite, cases[i]);
     }

@@ -98,17 +98,6 @@ static int put_all(hid_t file, const la_record *r, la_params *p, const la_optim 
     return ok;
 }
 
-/* The block's room and the image behind it; NULL: no memory. */
-static unsigned char *take_image(hid_t file, size_t *n) {
-    ssize_t size = H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0 ? H5Fget_file_image(file, NULL, 0) : -1;
-    unsigned char *bytes = size > 0 ? malloc(LA_BLOCK + (size_t)size) : NULL;
-    if (!bytes) return NULL;
-    *n = LA_BLOCK + (size_t)size;
-    if (H5Fget_file_image(file, bytes + LA_BLOCK, (size_t)size) == size) return bytes;
-    free(bytes);
-    return NULL;
-}
-
 la_status la_checkpoint_save(const char *path, const la_record *r, const la_params *p,
                              const la_optim *o, const la_tokenizer *k) {
     char       name[LA_FILE_NAME];
@@ -119,7 +108,7 @@ la_status la_checkpoint_save(const char *path, const la_record *r, const la_para
     if (!la_params_x(q)) return la_fail(LA_STATE, "a model was saved before it had weights");
     unsigned char *bytes = NULL;
     hid_t          file = la_h5_create(LA_BLOCK, arrays + (1 << 20));
-    if (file >= 0 && put_all(file, r, q, o, k)) bytes = take_image(file, &n);
+    if (file >= 0 && put_all(file, r, q, o, k)) bytes = la_h5_image(file, LA_BLOCK, &n);
     if (file >= 0) H5Fclose(file);
     if (!bytes)
         return la_fail(

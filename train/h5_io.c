@@ -70,6 +70,16 @@ hid_t la_h5_create(size_t block, size_t step) {
     return file;
 }
 
+unsigned char *la_h5_image(hid_t file, size_t block, size_t *n) {
+    ssize_t size = H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0 ? H5Fget_file_image(file, NULL, 0) : -1;
+    unsigned char *bytes = size > 0 ? malloc(block + (size_t)size) : NULL;
+    if (!bytes) return NULL;
+    *n = block + (size_t)size;
+    if (H5Fget_file_image(file, bytes + block, (size_t)size) == size) return bytes;
+    free(bytes);
+    return NULL;
+}
+
 /* ---- attributes and arrays, as they are written -------------------------------------------- */
 
 static hid_t real_type(void) {
@@ -77,7 +87,7 @@ static hid_t real_type(void) {
 }
 
 /* Strings of variable length: an attribute of fixed length must be shorter than 64 KiB. */
-static hid_t text_type(void) {
+hid_t la_h5_text_type(void) {
     hid_t t = H5Tcopy(H5T_C_S1);
     if (t < 0 || (H5Tset_size(t, H5T_VARIABLE) >= 0 && H5Tset_cset(t, H5T_CSET_UTF8) >= 0))
         return t;
@@ -85,8 +95,9 @@ static hid_t text_type(void) {
     return -1;
 }
 
-int la_h5_put(hid_t object, const char *name, hid_t type, const void *value) {
-    hid_t space = H5Screate(H5S_SCALAR), a = -1;
+/* Closes the space. */
+static int put(hid_t object, const char *name, hid_t type, hid_t space, const void *value) {
+    hid_t a = -1;
     if (space >= 0 && type >= 0)
         a = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
     int ok = a >= 0 && H5Awrite(a, type, value) >= 0;
@@ -95,8 +106,16 @@ int la_h5_put(hid_t object, const char *name, hid_t type, const void *value) {
     return ok;
 }
 
+int la_h5_put(hid_t object, const char *name, hid_t type, const void *value) {
+    return put(object, name, type, H5Screate(H5S_SCALAR), value);
+}
+
+int la_h5_put_list(hid_t object, const char *name, hid_t type, hsize_t n, const void *values) {
+    return put(object, name, type, H5Screate_simple(1, &n, NULL), values);
+}
+
 int la_h5_put_text(hid_t object, const char *name, const char *text) {
-    hid_t type = text_type();
+    hid_t type = la_h5_text_type();
     int   ok = la_h5_put(object, name, type, &text);
     if (type >= 0) H5Tclose(type);
     return ok;
@@ -138,7 +157,7 @@ int la_h5_get(hid_t object, const char *name, hid_t type, void *value) {
 
 char *la_h5_get_text(hid_t object, const char *name) {
     hid_t a = H5Aopen(object, name, H5P_DEFAULT), has = a < 0 ? -1 : H5Aget_type(a);
-    hid_t space = a < 0 ? -1 : H5Aget_space(a), type = text_type();
+    hid_t space = a < 0 ? -1 : H5Aget_space(a), type = la_h5_text_type();
     char *text = NULL, *copy = NULL;
     if (has >= 0 && space >= 0 && type >= 0 && H5Tis_variable_str(has) > 0 &&
         H5Sget_simple_extent_npoints(space) == 1 && H5Aread(a, type, &text) >= 0) {

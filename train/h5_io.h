@@ -17,14 +17,23 @@ enum { LA_H5_WHERE = 400 };
 
 /* Opens n bytes, read-only and without copying them; they must outlive the file. */
 hid_t la_h5_open(void *bytes, size_t n);
-/* An empty file that begins at byte `block`; its memory grows by `step` bytes at a time. */
+/* An empty file that begins at byte `block`, 0 or at least 512; its memory grows by `step` bytes at
+ * a time. */
 hid_t la_h5_create(size_t block, size_t step);
+
+/* `block` bytes of room and what is written in the file, to free(), and how many bytes that is;
+ * NULL: no memory. */
+unsigned char *la_h5_image(hid_t file, size_t block, size_t *n);
 
 /* --- attributes of one value: 1, or 0 on failure; writing can fail for want of memory only --- */
 int   la_h5_put(hid_t object, const char *name, hid_t type, const void *value);
 int   la_h5_put_text(hid_t object, const char *name, const char *text);
 int   la_h5_get(hid_t object, const char *name, hid_t type, void *value);
 char *la_h5_get_text(hid_t object, const char *name); /* to free(); NULL: it is not there */
+/* An attribute of n values. */
+int   la_h5_put_list(hid_t object, const char *name, hid_t type, hsize_t n, const void *values);
+/* Of an array of char *, UTF-8; H5Tclose() it, negative on failure. */
+hid_t la_h5_text_type(void);
 
 /* --- arrays --- */
 

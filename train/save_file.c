@@ -143,26 +143,30 @@ static la_status replace(const char *target, const char *path, const unsigned ch
     free(temporary);
     if (e)
         return la_fail(LA_IO,
-                       "saving %s (%zu bytes) failed while %s: %s; the previous checkpoint there, "
+                       "saving %s (%zu bytes) failed while %s: %s; the previous file there, "
                        "if there was one, is intact",
                        la_file_name(path, name), n, what, strerror(e));
     e = sync_folder(target);
     if (e)
         return la_fail(LA_IO,
                        "%s (%zu bytes) is written and whole, but syncing its folder failed: %s; "
-                       "after a power failure the previous checkpoint may be there instead",
+                       "after a power failure the previous file may be there instead",
                        la_file_name(path, name), n, strerror(e));
     return LA_OK;
 }
 
 la_status la_file_save(const char *path, unsigned char *bytes, size_t n) {
-    char        name[LA_FILE_NAME];
-    struct stat st;
     memset(bytes, 0, LA_BLOCK);
     memcpy(bytes, magic, sizeof magic);
     put64(bytes + AT_FORMAT, LA_FILE_FORMAT);
     put64(bytes + AT_LENGTH, n - LA_BLOCK);
     put64(bytes + AT_HASH, hash_of(bytes, n));
+    return la_file_put(path, bytes, n);
+}
+
+la_status la_file_put(const char *path, const unsigned char *bytes, size_t n) {
+    char        name[LA_FILE_NAME];
+    struct stat st;
     /* a rename would put a file in the place of a device; through a link it goes to the link's
      * target */
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))

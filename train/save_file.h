@@ -20,6 +20,9 @@ enum { LA_BLOCK = 512, LA_FILE_FORMAT = 1, LA_FILE_NAME = 256 };
  * LA_IO: that failed; what was at path before is still there, and no temporary file is. */
 la_status la_file_save(const char *path, unsigned char *bytes, size_t n);
 
+/* The same for bytes of any kind, as they are: no block, no hash. */
+la_status la_file_put(const char *path, const unsigned char *bytes, size_t n);
+
 /* Reads a file of la_file_save() and verifies its hash; *n counts the block and not what somebody
  * appended.  free() the bytes.  LA_FORMAT: not such a file, damaged, of another format.  LA_IO:
  * cannot be read.  LA_NOMEM.  *bytes is NULL after a failure. */

@@ -1,15 +1,15 @@
 /* generate -- text from a checkpoint:  generate --checkpoint runs/elu1/best.h5 --prompt "ROMEO:" */
+#include <stdlib.h>
+
+#include "train/picture.h"
 #include "train/setup.h"
+#include "train/show.h"
 #include "train/system.h"
 #include "train/tool.h"
 #include "train/write.h"
 
-static la_status generate(const la_config *c) {
-    la_config     stored;
-    la_lm        *lm;
-    la_tokenizer *k;
-    if (!*c->checkpoint) return la_fail(LA_ARG, "which model? --checkpoint FILE names it");
-    LA_TRY(la_model_load(c->checkpoint, &stored, &lm, &k));
+static la_status write_text(const la_config *c, const la_config *stored, const la_lm *lm,
+                            const la_tokenizer *k) {
     la_writing w = {
         .prompt = c->prompt,
         .tokens = c->tokens,
@@ -30,7 +30,38 @@ static la_status generate(const la_config *c) {
                 "note: the model has learned %lld positions; past them its state was rebuilt from "
                 "the last "
                 "half block (a model trained with --pos rope or none goes on without)\n",
-                (long long)stored.block_size);
+                (long long)stored->block_size);
+    return s;
+}
+
+static la_status show_attention(const la_config *c, const la_config *stored, const la_lm *lm,
+                                const la_tokenizer *k) {
+    la_showing what = {.prompt = c->prompt,
+                       .path = c->show_attention,
+                       .checkpoint = c->checkpoint,
+                       .attn = stored->attn,
+                       .objective = stored->objective};
+    char      *picture;
+    LA_TRY(la_show_attention(lm, k, &what, &picture));
+    if (!c->quiet) printf("%s\n", c->show_attention);
+    if (!c->quiet && picture) printf("%s\n", picture);
+    if (!c->quiet && !picture)
+        fprintf(stderr,
+                "note: a picture has at most %d tokens, and the prompt has more: there is "
+                "none\n",
+                LA_PICTURE_TOKENS);
+    free(picture);
+    return LA_OK;
+}
+
+static la_status generate(const la_config *c) {
+    la_config     stored;
+    la_lm        *lm;
+    la_tokenizer *k;
+    if (!*c->checkpoint) return la_fail(LA_ARG, "which model? --checkpoint FILE names it");
+    LA_TRY(la_model_load(c->checkpoint, &stored, &lm, &k));
+    la_status s =
+        *c->show_attention ? show_attention(c, &stored, lm, k) : write_text(c, &stored, lm, k);
     la_lm_destroy(lm);
     la_tokenizer_destroy(k);
     la_config_free(&stored);
