@@ -114,6 +114,28 @@ START_TEST(an_unknown_subject_is_answered_with_the_nearest) {
 }
 END_TEST
 
+/* What flops are counted by; a pattern that depends on the text only knows about how many. */
+START_TEST(pairs_are_as_many_as_the_definition_has_weights) {
+    la_subject     s = la_subject_at(_i);
+    la_attn_weight none[2];
+    enum { D = 2, MOST_T = 40 };
+    double x[MOST_T * D], w[MOST_T * MOST_T];
+    if (!s.variant || !s.variant->pairs) return;
+    la_attn_cfg c = la_subject_cfg(&s, 0, 0);
+    if (la_attn_weights(&c, 1, D, none)) return;
+    for (int i = 0; i < MOST_T * D; i++) x[i] = 1e-3 * i;
+    for (int T = 1; T <= MOST_T; T++) {
+        la_attn_head head = {.cfg = &c, .T = T, .D = D, .q = x, .k = x, .gamma = 1};
+        double       count = 0;
+        memset(w, 0, sizeof w);
+        s.variant->definition(&head, w);
+        for (int i = 0; i < T * T; i++) count += w[i] > 0;
+        ck_assert_msg(c.variant->pairs(&c, T) == count, "%s: %g pairs in %d tokens, not %g", s.name,
+                      count, T, c.variant->pairs(&c, T));
+    }
+}
+END_TEST
+
 /* --- _i is the item: a subject and one of its cases --- */
 
 /* --- the next two under every instruction set that runs here --- */
@@ -476,6 +498,7 @@ int main(void) {
     Suite *s = suite_create("ops");
     TCase *c = add_case(s, "table");
     tcase_add_loop_test(c, every_subject_is_complete, 0, la_subject_count());
+    tcase_add_loop_test(c, pairs_are_as_many_as_the_definition_has_weights, 0, la_subject_count());
     tcase_add_test(c, an_unknown_subject_is_answered_with_the_nearest);
     c = add_case(s, "values");
     tcase_add_loop_test(c, forward_equals_the_reference, 0, n_items * sets);

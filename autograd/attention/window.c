@@ -7,11 +7,8 @@
  *   o_t = sum_{j in V(t)} softmax_j(q_t.k_j / sqrt D) v_j     V(t) = { j : t-w < j <= t }
  *   both ways:                                                V(t) = { j : |t-j| < w }
  *
- * w = 1 gives o = v, w >= T gives softmax.  The work is sparse_softmax's: a group is some queries
- * that follow each other, and all keys from w-1 before the first to the last (or w-1 after it).  It
- * has at least w queries, so that a key is gathered for two groups (three both ways) at most, and
- * else as many as fill a tile of keys.  A tile has half a window of queries: of the columns that it
- * computes, w + w/2, each row sees w.
+ * w = 1 gives o = v, w >= T gives softmax.  The work is sparse_softmax's, and its windows are the
+ * groups.
  *
  * The ring holds all that later queries see, so that a text can be cut anywhere; its gradient goes
  * to the rows it was written from. */
@@ -19,27 +16,10 @@
 
 #include "autograd/kernel.h"
 
-static int64_t group_size(const la_sparse_text *x) {
-    return la_max(x->cfg->w, x->tile - x->cfg->w + 1);
-}
-
-static int64_t groups(const la_sparse_text *x) {
-    return la_ceil_div(x->end - x->past, group_size(x));
-}
+static int64_t groups(const la_sparse_text *x) { return la_sparse_windows(x, x->cfg->w); }
 
 static void group(const la_sparse_text *x, int64_t i, la_sparse_group *g) {
-    const int64_t  w = x->cfg->w, ahead = x->cfg->bidirectional ? w : 1;
-    const la_range t = la_cut(x->end - x->past, group_size(x), i);
-    const la_range k = {la_max(0, x->past + t.from - w + 1),
-                        la_min(x->end, x->past + t.to + ahead - 1)};
-    g->last = 1;
-    g->tile = la_max(16, w / 2);
-    for (int64_t j = k.from; j < k.to; j++) g->k[g->nk++] = (int32_t)j;
-    for (int64_t q = x->past + t.from; q < x->past + t.to; q++, g->nq++) {
-        g->q[g->nq] = (int32_t)q;
-        g->lo[g->nq] = (int32_t)(la_max(k.from, q - w + 1) - k.from);
-        g->hi[g->nq] = (int32_t)(la_min(k.to, q + ahead) - k.from);
-    }
+    la_sparse_window(x, x->cfg->w, i, g);
 }
 
 static int sees(const la_attn_cfg *c, int64_t t, int64_t j) {
@@ -47,6 +27,12 @@ static int sees(const la_attn_cfg *c, int64_t t, int64_t j) {
 }
 
 static void definition(const la_attn_head *x, double *w) { la_sparse_definition(x, w, sees); }
+
+static la_status check(const la_attn_cfg *c, int64_t H, int64_t D) {
+    (void)H, (void)D;
+    if (c->w >= 1) return LA_OK;
+    return la_fail(LA_ARG, "window: w must be at least 1, and is %lld", (long long)c->w);
+}
 
 /* The first w queries see 1 .. w keys; both ways, the last ones see as many less after them. */
 static double pairs(const la_attn_cfg *c, int64_t T) {
@@ -74,6 +60,7 @@ const la_attn la_attn_window = {
     .causal = &la_op_sparse_softmax,
     .full = &la_op_sparse_softmax,
     .sparse = &pattern,
+    .check = check,
     .state_len = state_len,
     .pairs = pairs,
     .definition = definition,

@@ -73,7 +73,9 @@ static void scores(dims s, const head *a, const work *w, const la_sparse_group *
         la_gemm_nt(LA_SET, rows, n, s.D, w->Q, s.D, w->K + at * s.D, s.D, w->P, s.ld);
     else
         la_gemm_nn(LA_SET, rows, n, s.D, w->Q, s.D, w->KT + at, keys.to - keys.from, w->P, s.ld);
-    if (a->p->bias) a->p->bias(&a->text, rows, g->q + i.from, n, g->k + seen.from, w->P, s.ld);
+    if (a->p->bias)
+        a->p->bias(&a->text, rows, g->q + i.from, n, g->k + seen.from, (int32_t *)w->lo,
+                   (int32_t *)w->hi, w->P, s.ld);
 }
 
 static void forward_tile(dims s, const head *a, const work *w, const la_sparse_group *g, la_range i,

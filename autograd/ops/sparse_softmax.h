@@ -17,7 +17,7 @@ typedef struct la_sparse_text {
     int64_t            ldq, ldk;
     const la_real     *old;  /* what `store` left of positions below past: extra rows ...         */
     int64_t            room; /* ... of so many reals                                              */
-    int32_t           *ints; /* the pattern's own, filled by `begin`                              */
+    la_real           *own; /* the pattern's memory, which `begin` fills                          */
 } la_sparse_text;
 
 typedef struct la_sparse_group {
@@ -33,11 +33,12 @@ typedef struct la_sparse {
     int64_t (*groups)(const la_sparse_text *x);
     void (*group)(const la_sparse_text *x, int64_t i, la_sparse_group *g);
     /* Those below may be NULL. */
-    int64_t (*ints)(const la_attn_cfg *c, int64_t keys); /* for texts of up to so many           */
+    size_t (*own)(const la_attn_cfg *c, int64_t D, int64_t keys); /* reals of x->own, at most     */
     void (*begin)(const la_sparse_text *x);
-    /* Adds to a tile of scores S (rows,keys) of these positions */
+    /* Adds to a tile of scores S (rows,keys) of these positions; row i counts columns [lo_i,hi_i)
+     */
     void (*bias)(const la_sparse_text *x, int64_t rows, const int32_t *q, int64_t keys,
-                 const int32_t *k, la_real *S, int64_t ld);
+                 const int32_t *k, const int32_t *lo, const int32_t *hi, la_real *S, int64_t ld);
     void (*store)(const la_sparse_text *x, la_real *extra); /* rows of `room` reals              */
 } la_sparse;
 
@@ -46,6 +47,12 @@ extern const la_op la_op_sparse_softmax;
 /* The length of a key is sqrt(|k|^2 + this), so that rows of zeros stay. */
 #define LA_SPARSE_TINY 1e-12
 
+/* Groups of which each query sees the keys less than w from it, up to itself or both ways; there
+ * are so many.  After them nothing is missing: they come last. */
+int64_t la_sparse_windows(const la_sparse_text *x, int64_t w);
+void    la_sparse_window(const la_sparse_text *x, int64_t w, int64_t i, la_sparse_group *g);
+/* The root of n, rounded up. */
+int64_t la_sparse_root(int64_t n);
 /* State of a variant that may see any token before: capacity (D+E). */
 int64_t la_sparse_cache(const la_attn_cfg *c, int64_t D, int64_t E, int64_t capacity);
 /* Softmax over the keys that sees(x,t,j) names: the definition of a variant. */

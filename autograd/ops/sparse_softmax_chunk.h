@@ -38,7 +38,7 @@ typedef struct work {
     la_real *P, *dS, *dK, *dV;       /* (R,ld) (R,ld) (C,D) (C,E)                               */
     la_real *row_m, *row_l, *shrink; /* (R): of the tile's rows                                */
     la_real *lo, *hi;                /* (R) integers, in the columns of the tile                */
-    la_real *lists[4], *ints;        /* integers: of the group, of the pattern                  */
+    la_real *lists[4], *own;         /* integers, of the group; the pattern's                    */
 } work;
 
 static size_t carve(const la_node *n, dims s, la_real *at, work *w) {
@@ -68,7 +68,7 @@ static size_t carve(const la_node *n, dims s, la_real *at, work *w) {
              {&w->lists[1], s.keys},
              {&w->lists[2], s.T},
              {&w->lists[3], s.T},
-             {&w->ints, p->ints ? p->ints(c, s.keys) : 0},
+             {&w->own, p->own ? (int64_t)p->own(c, s.D, s.keys) : 0},
     };
     return la_carve(parts, sizeof parts / sizeof *parts, at);
 }
@@ -98,7 +98,7 @@ static head find(const la_node *n, dims s, const work *w, int64_t number) {
     a.text = (la_sparse_text){.cfg = la_attn_cfg_of(n), .past = la_attn_past(n, b), .D = s.D};
     a.text.end = a.text.past + a.T, a.text.tile = s.C, a.text.room = s.room;
     a.text.q = a.q, a.text.k = a.k, a.text.ldq = a.ldq, a.text.ldk = a.ldk;
-    a.text.ints = (int32_t *)w->ints;
+    a.text.own = w->own;
     a.p = a.text.cfg->variant->sparse;
     if (weight) /* one for all heads, or one each */
         a.text.weight = weight->x + (weight->shape.n == 3 ? h * la_len(weight->shape) / s.H : 0);
