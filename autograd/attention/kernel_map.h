@@ -15,6 +15,15 @@ void la_exp_state_start(int64_t m, int64_t E, la_real *state);
 /* w_tj = phi(q_t).phi(k_j) / (sum of these + eps), from the definitions of the maps. */
 void la_kernel_definition(const la_attn_head *x, double *w);
 
+/* Maps that other files name. */
+extern const la_map la_map_softplus, la_map_sigmoid;
+/* The map relu, which is also what stands behind the projection of t2r. */
+void la_relu_rows(const la_map_rows *r, const la_real *x, la_real *y);
+void la_relu_rows_backward(const la_map_rows *r, const la_real *x, const la_real *y,
+                           const la_real *dy, la_real *dx);
+void la_relu_definition(const la_attn_cfg *c, int64_t D, int64_t position, const double *x,
+                        double *y);
+
 /* Maps of each number by itself have as many features as there are numbers. */
 static inline int64_t la_map_width_same(const la_attn_cfg *c, int64_t D) {
     (void)c;
