@@ -6,9 +6,10 @@
 #include "autograd/attention/kernel_map.h"
 #include "autograd/ops/sparse_softmax.h"
 
-/* The rows x (T,D) behind what stands before a map: y = scale W x^ (+ b) - square |x|^2. */
-static double *project(const la_attn_head *x, const double *from, const la_projection *p,
-                       const double *W, int64_t D) {
+/* The rows x (T,D) behind what stands before a map: y = scale W x^ (+ b) - square |x|^2, x^ as
+ * head_linear has it. */
+static double *project(const la_attn_head *x, const double *from, const la_projection *p, const double *W,
+                       int64_t D) {
     la_head_linear_cfg how = {.scale = 1, .bias = p->bias};
     const int64_t      m = p->width(x->cfg, D), cols = D + p->bias;
     double            *y = calloc((size_t)(x->T * m), sizeof *y);
@@ -16,7 +17,7 @@ static double *project(const la_attn_head *x, const double *from, const la_proje
     for (int64_t t = 0; y && t < x->T; t++) {
         double square = 0;
         for (int64_t d = 0; d < D; d++) square += from[t * D + d] * from[t * D + d];
-        double scale = how.scale * (!how.unit ? 1 : square > 0 ? 1 / sqrt(square) : 0);
+        double scale = how.scale * (!how.unit ? 1 : square > 0 ? 1 / sqrt(square + 1e-12) : 0);
         for (int64_t i = 0; i < m; i++) {
             for (int64_t d = 0; d < D; d++)
                 y[t * m + i] += scale * W[i * cols + d] * from[t * D + d];
