@@ -36,9 +36,10 @@ const la_map *la_attn_map(const la_attn_cfg *c, int which) {
 const la_op *la_attn_op(const la_attn_cfg *c) {
     const la_attn *a = c->variant;
     const la_op   *own = c->bidirectional ? a->full : a->causal;
-    const int      logs = a->map && la_attn_map(c, 1)->kind == LA_MAP_LOG;
-    if (own || !a->map || c->bidirectional) return own;
-    return logs ? &la_op_causal_exp_linear : &la_op_causal_linear;
+    if (own || !a->map) return own;
+    if (la_attn_map(c, 1)->kind == LA_MAP_LOG)
+        return c->bidirectional ? &la_op_full_exp_linear : &la_op_causal_exp_linear;
+    return c->bidirectional ? NULL : &la_op_causal_linear;
 }
 
 void la_attn_complete(la_attn_cfg *c, int64_t longest) {

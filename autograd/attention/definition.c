@@ -40,19 +40,19 @@ static double *map_rows(const la_attn_head *x, int which, const double *from, in
     return y;
 }
 
-/* softmax of n numbers, in place. */
+/* softmax of n numbers, in place; zeros where all are logarithms of 0. */
 static void softmax(int64_t n, double *x) {
     double top = -HUGE_VAL, total = 0;
     for (int64_t i = 0; i < n; i++) top = fmax(top, x[i]);
-    for (int64_t i = 0; i < n; i++) total += x[i] = exp(x[i] - top);
-    for (int64_t i = 0; i < n; i++) x[i] /= total;
+    for (int64_t i = 0; i < n; i++) total += x[i] = top > -HUGE_VAL ? exp(x[i] - top) : 0;
+    for (int64_t i = 0; i < n && total > 0; i++) x[i] /= total;
 }
 
-/* log sum_f exp(a_f + b_f) */
+/* log sum_f exp(a_f + b_f), the logarithm of 0 being -inf */
 static double log_dot(int64_t m, const double *a, const double *b) {
     double top = -HUGE_VAL, total = 0;
     for (int64_t f = 0; f < m; f++) top = fmax(top, a[f] + b[f]);
-    for (int64_t f = 0; f < m; f++) total += exp(a[f] + b[f] - top);
+    for (int64_t f = 0; f < m && top > -HUGE_VAL; f++) total += exp(a[f] + b[f] - top);
     return top + log(total);
 }
 
