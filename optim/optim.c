@@ -30,7 +30,7 @@ la_status la_optim_find(const char *name, const la_optim_def **out) {
     return i < 0 ? la_name_unknown("optimiser", name, name_at) : LA_OK;
 }
 
-typedef struct la_optim_piece { /* of one parameter, in the flat arrays */
+typedef struct la_optim_piece { /* of one parameter that is trained, in the flat arrays */
     size_t from, len;
     int    decays;
 } la_optim_piece;
@@ -39,10 +39,11 @@ static la_status cut(la_optim *o) {
     const la_params *p = o->params;
     int64_t          n = 0;
     for (int i = 0; i < la_params_count(p); i++)
-        n += (la_len(la_param_shape(p, i)) + BLOCK - 1) / BLOCK;
+        if (!la_param_frozen(p, i)) n += (la_len(la_param_shape(p, i)) + BLOCK - 1) / BLOCK;
     o->pieces = malloc(((size_t)n + 1) * sizeof *o->pieces);
     if (!o->pieces) return la_fail(LA_NOMEM, "no memory for %lld pieces of work", (long long)n);
     for (int i = 0; i < la_params_count(p); i++) {
+        if (la_param_frozen(p, i)) continue;
         size_t len = (size_t)la_len(la_param_shape(p, i)), offset = la_param_offset(p, i);
         for (size_t at = 0; at < len; at += BLOCK)
             o->pieces[o->n_pieces++] = (la_optim_piece){

@@ -41,7 +41,8 @@ la_status la_optim_find(const char *name, const la_optim_def **out);
 la_status la_optim_create(la_optim *o, const la_optim_def *def, const la_optim_cfg *c,
                           la_params *p);
 void      la_optim_destroy(la_optim *o);
-/* One pass over all parameters: the gradients are multiplied by scale, used, and set to 0. */
+/* One pass over all parameters but frozen ones: the gradients are multiplied by scale, used, and
+ * set to 0. */
 void      la_optim_step(la_optim *o, double lr, double scale);
 
 /* Global norm of all gradients, in double. */

@@ -66,6 +66,9 @@ typedef struct la_vec {
                       const la_real *stats,
                       la_real       *dgain); /* += over rows (rows,n), stats (rows,2) */
     void (*mul)(int64_t n, const la_real *x, la_real *y); /* y_i *= x_i */
+    /* y_j += sum_i a_ij x_ij over rows a, x (rows,n) */
+    void (*mul_add_rows)(int64_t rows, int64_t n, const la_real *a, int64_t lda, const la_real *x,
+                         int64_t ldx, la_real *y);
     /* Rows i of x, y, z (rows,n): y_i = exp(x_i - c), z_i = before + y_0 + .. + y_i.  Returns the
      * largest x_ij - c_j.  And r += dz_i, dx_i += y_i (dy_i + r), from the last row to the first.
      */

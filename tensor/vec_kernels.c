@@ -296,6 +296,13 @@ static void vec_mul(int64_t n, const la_real *x, la_real *y) {
     for (int64_t i = 0; i < n; i++) y[i] *= x[i];
 }
 
+static void vec_mul_add_rows(int64_t rows, int64_t n, const la_real *a, int64_t lda,
+                             const la_real *x, int64_t ldx, la_real *y) {
+    for (int64_t i = 0; i < rows; i++, a += lda, x += ldx)
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) y[j] += a[j] * x[j];
+}
+
 enum { SCAN = 512 }; /* columns whose running sums are at hand */
 
 /* The rows add up from 0 and `before` is added last: with one large sum the small y_i would all be
@@ -469,6 +476,7 @@ const la_vec LA_ISA_NAME(la_vec_) = {
     .norm_backward = vec_norm_backward,
     .norm_gain = vec_norm_gain,
     .mul = vec_mul,
+    .mul_add_rows = vec_mul_add_rows,
     .exp_scan = vec_exp_scan,
     .exp_scan_backward = vec_exp_scan_backward,
     .softmax_over = vec_softmax_over,

@@ -186,6 +186,39 @@ START_TEST(gradients_are_cleared_and_gaps_stay_zero) {
 }
 END_TEST
 
+/* Two frozen parameters, beside and between trained ones.  No tape gives them a gradient; even if
+ * one stood there, nothing moves. */
+START_TEST(frozen_parameters_keep_every_bit) {
+    static const char *const names[] = {"a", "frozen matrix", "b", "frozen vector"};
+    la_params               *p;
+    la_optim                 o;
+    OK(la_params_create(&p));
+    for (int i = 0; i < PARAMS; i++)
+        (i % 2 ? la_params_add_frozen : la_params_add)(p, names[i], la_shape2(130, 131),
+                                                       LA_INIT_NORMAL, 1);
+    OK(la_params_alloc(p, 4, 1));
+    OK(la_optim_create(&o, la_optims[_i], &usual, p));
+    int64_t  len = (int64_t)la_params_len(p);
+    la_real *was = copy_of(len, la_params_x(p));
+    for (int t = 1; t <= 3; t++) {
+        fill_normal(len, 0.1, (uint32_t)t, la_params_g(p));
+        la_optim_step(&o, 0.01, 1);
+    }
+    for (int i = 0; i < PARAMS; i++) {
+        size_t  at = la_param_offset(p, i);
+        int64_t n = 130 * 131;
+        ck_assert_msg((differ(n, was + at, la_params_x(p) + at) < 0) == i % 2, "%s, %s",
+                      o.def->name, names[i]);
+        for (int k = 0; k < o.def->n_slots; k++)
+            ck_assert_msg((largest(n, o.slot[k] + at) == 0) == i % 2, "%s of %s",
+                          o.def->slot_name[k], names[i]);
+    }
+    free(was);
+    la_optim_destroy(&o);
+    la_params_destroy(p);
+}
+END_TEST
+
 START_TEST(without_gradient_only_decay_moves_and_only_matrices) {
     for (int decay = 0; decay < 2; decay++) {
         la_params *a = store(), *b = after(_i, 1, 2, decay ? 0.1 : 0, 0);
@@ -333,6 +366,7 @@ int main(void) {
                         optimisers());
     tcase_add_loop_test(c, threads_change_no_bit, 0, optimisers());
     tcase_add_loop_test(c, gradients_are_cleared_and_gaps_stay_zero, 0, optimisers());
+    tcase_add_loop_test(c, frozen_parameters_keep_every_bit, 0, optimisers());
     tcase_add_loop_test(c, without_gradient_only_decay_moves_and_only_matrices, 0, optimisers());
     tcase_add_test(c, an_unknown_optimiser_is_answered_with_the_nearest);
     c = add_case(s, "clipping");

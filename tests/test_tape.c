@@ -153,6 +153,11 @@ static la_node *gain_too_long(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
     return la_layernorm(t, x, la_input(t, "gain", la_shape1(9), 1), NULL, 1e-5);
 }
+static la_node *gain_of_one_head(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    la_node *heads = la_reshape(t, x, la_shape4(2, 3, 2, 4));
+    return la_rmsnorm(t, heads, la_input(t, "gain", la_shape1(4), 1), 1e-5);
+}
 static la_node *drop_all(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
     return la_dropout(t, x, 1);
@@ -175,10 +180,28 @@ static la_node *rope_of_two_pasts_more(la_tape *t, la_node *x, la_node *ids) {
 static la_node *rope_with_a_short_mask(la_tape *t, la_node *x, la_node *ids) {
     return la_rope(t, la_heads(t, x, 0, 2, 4), ids, ids);
 }
+static la_node *conv_of_width_1(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_short_conv(t, x, la_input(t, "w", la_shape2(8, 1), 1), NULL, NULL, NULL);
+}
+static la_node *conv_of_other_channels(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_short_conv(t, x, la_input(t, "w", la_shape2(7, 4), 1), NULL, NULL, NULL);
+}
+static la_node *conv_with_a_long_state(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_short_conv(t, x, la_input(t, "w", la_shape2(8, 4), 1), NULL,
+                         la_input(t, "s", la_shape3(2, 4, 8), 0), NULL);
+}
 static la_node *linear_of_itself(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
     la_node *square = la_reshape(t, x, la_shape2(6, 8));
     return la_linear(t, square, square, NULL);
+}
+static la_node *head_linear_without_bias(la_tape *t, la_node *x, la_node *ids) {
+    (void)ids;
+    return la_head_linear(t, la_heads(t, x, 0, 2, 3), la_input(t, "w", la_shape3(2, 5, 3), 1),
+                          &(la_head_linear_cfg){.scale = 1, .bias = 1});
 }
 static la_node *linear_of_other_sum(la_tape *t, la_node *x, la_node *ids) {
     (void)ids;
@@ -221,13 +244,19 @@ static const struct {
     {gelu_of_columns, LA_SHAPE, "gelu: x is a view of columns"},
     {reshape_of_columns, LA_SHAPE, "cannot become (24)"},
     {gain_too_long, LA_SHAPE, "layernorm: gain must be (8), and is (9)"},
+    {gain_of_one_head, LA_SHAPE,
+     "rmsnorm: wants (B,T,H,E) and a gain (H E); x is (2,3,2,4) and gain"},
     {drop_all, LA_ARG, "[0,1), and is 1"},
     {embed_reals, LA_SHAPE, "embedding: wants integers"},
     {labels_too_few, LA_SHAPE, "cross_entropy: logits are (2,3,8)"},
     {rope_of_odd_heads, LA_SHAPE, "even D"},
     {rope_of_two_pasts_more, LA_SHAPE, "x is (2,3,2,4), and past is (4)"},
     {rope_with_a_short_mask, LA_SHAPE, "rope: the mask must be integers (B,T)"},
+    {conv_of_width_1, LA_SHAPE, "short_conv: the width must be from 2 to 64, and is 1"},
+    {conv_of_other_channels, LA_SHAPE, "they are (2,3,8) and (7,4)"},
+    {conv_with_a_long_state, LA_SHAPE, "short_conv: the state must be (2,3,8), and is (2,4,8)"},
     {linear_of_itself, LA_ARG, "linear: inputs 1 and 2 are both x"},
+    {head_linear_without_bias, LA_SHAPE, "weight (H,m,D+1); they are (2,3,2,3) and (2,5,3)"},
     {linear_of_other_sum, LA_ARG, "linear: inputs 1 and 3 are both x"},
     {concat_of_other_rows, LA_SHAPE,
      "concat: wants (B,T,H,D) of one B and T; x is (2,3,2,2) and b"},
@@ -508,6 +537,125 @@ START_TEST(gradients_of_kept_values_and_of_inference_tapes) {
     is("a + b again", y->x, 15);
     FAILS(la_tape_backward(t, 1), LA_STATE, "no parameter");
     ck_assert(g[0] == 7 && g[1] == 7);
+    la_tape_destroy(t);
+}
+END_TEST
+
+/* --- texts in pieces, texts with holes --- */
+
+enum { ROW = 11, WIDE = 3, TAPS = 4 };
+
+static const int32_t holes[2 * ROW] = {0, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1,
+                                       1, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0};
+
+/* y of a whole text; then token by token on a tape without gradients, the state in place. */
+START_TEST(short_conv_token_by_token_is_that_of_the_text) {
+    la_real  x[2 * ROW * WIDE], w[WIDE * TAPS], one[2 * WIDE], state[2 * (TAPS - 1) * WIDE] = {0};
+    int32_t  valid[2];
+    la_tape *whole, *token;
+    fill_uniform(2 * ROW * WIDE, 1, 1, x);
+    fill_uniform(WIDE * TAPS, 1, 2, w);
+    OK(la_tape_create(&whole, NULL));
+    OK(la_tape_create(&token, NULL));
+    la_node *y =
+        la_keep(la_short_conv(whole, la_leaf(whole, "x", la_shape3(2, ROW, WIDE), x, NULL),
+                              la_leaf(whole, "w", la_shape2(WIDE, TAPS), w, NULL),
+                              la_integers(whole, "mask", la_shape2(2, ROW), holes), NULL, NULL));
+    la_node *out;
+    la_node *y1 = la_keep(
+        la_short_conv(token, la_leaf(token, "x", la_shape3(2, 1, WIDE), one, NULL),
+                      la_leaf(token, "w", la_shape2(WIDE, TAPS), w, NULL),
+                      la_integers(token, "mask", la_shape2(2, 1), valid),
+                      la_leaf(token, "state", la_shape3(2, TAPS - 1, WIDE), state, NULL), &out));
+    OK(la_tape_seal(whole, NULL));
+    OK(la_tape_seal(token, NULL));
+    ck_assert_ptr_eq(out->x, state);
+    OK(la_tape_forward(whole));
+    for (int t = 0; t < ROW; t++) {
+        for (int b = 0; b < 2; b++) {
+            memcpy(one + b * WIDE, x + (b * ROW + t) * WIDE, WIDE * sizeof *x);
+            valid[b] = holes[b * ROW + t];
+        }
+        OK(la_tape_forward(token));
+        for (int b = 0; b < 2; b++)
+            ck_assert_msg(differ(WIDE, y1->x + b * WIDE, y->x + (b * ROW + t) * WIDE) < 0,
+                          "token %d of row %d differs", t, b);
+    }
+    la_tape_destroy(whole), la_tape_destroy(token);
+}
+END_TEST
+
+/* y and D[sum y^2, x] of an op on a text with holes, which hold NaN (where the op must not look),
+ * and of the same text without them, where the rest of a row does not count: equal where a token is
+ * valid, else 0. */
+typedef la_node *on_holes(la_tape *t, la_node *x, la_node *mask);
+
+static la_node *short_conv_of(la_tape *t, la_node *x, la_node *mask) {
+    la_node *flat = la_reshape(t, x, la_shape3(2, ROW, 4));
+    return la_short_conv(t, flat, la_named(t, input(t, la_shape2(4, TAPS)), "w"), mask, NULL, NULL);
+}
+static la_node *rope_of(la_tape *t, la_node *x, la_node *mask) {
+    static const int32_t past[] = {3, 40};
+    return la_rope(t, x, la_integers(t, "past", la_shape1(2), past), mask);
+}
+
+START_TEST(a_text_with_holes_is_the_text_without_them) {
+    static on_holes *const ops[] = {short_conv_of, rope_of};
+    static int32_t         all[2 * ROW];
+    enum { W = 4, LEN = 2 * ROW * W };
+    la_real *y[2], *g[2];
+    for (int k = 0; k < 2; k++) {
+        la_tape *t = training();
+        la_node *x = input(t, la_shape4(2, ROW, 2, 2));
+        for (int i = 0; i < 2 * ROW; i++) all[i] = 1;
+        la_node *is = ops[_i](t, x, la_integers(t, "mask", la_shape2(2, ROW), k ? all : holes));
+        is = la_keep(is);
+        la_node *cotangent = la_input(t, "c", is->shape, 0), *loss = la_inner(t, is, cotangent);
+        OK(la_tape_seal(t, loss));
+        for (int i = 0; i < la_tape_len(t); i++)
+            if (!strcmp(la_tape_at(t, i)->name, "w"))
+                fill_uniform(la_len(la_tape_at(t, i)->shape), 1, 3, la_tape_at(t, i)->x);
+        for (int i = 0, r = 0; i < 2 * ROW; i++) {
+            if (i % ROW == 0) r = i;
+            int to = k ? r : i;
+            if (holes[i]) fill_uniform(W, 1, (uint32_t)(100 + i), x->x + to * W);
+            if (holes[i]) fill_uniform(W, 1, (uint32_t)(200 + i), cotangent->x + to * W);
+            r += holes[i];
+        }
+        for (int i = 0; !k && i < LEN; i++)
+            if (!holes[i / W] && ops[_i] == short_conv_of) x->x[i] = R(NAN);
+        step(t);
+        y[k] = copy_of(LEN, is->x), g[k] = copy_of(LEN, x->g);
+        la_tape_destroy(t);
+    }
+    for (int i = 0, r = 0; i < 2 * ROW; i++) {
+        if (i % ROW == 0) r = i;
+        for (int j = 0; j < W; j++) {
+            ck_assert_msg(g[0][i * W + j] == (holes[i] ? g[1][r * W + j] : 0), "gradient %d", i);
+            if (holes[i] || ops[_i] == short_conv_of)
+                ck_assert_msg(y[0][i * W + j] == (holes[i] ? y[1][r * W + j] : 0), "token %d", i);
+        }
+        r += holes[i];
+    }
+    for (int k = 0; k < 2; k++) free(y[k]), free(g[k]);
+}
+END_TEST
+
+/* A unit vector of a row of zeros is 0 and has no gradient; the square has its own, which is 0. */
+START_TEST(a_row_of_zeros_has_no_direction) {
+    la_tape *t = training();
+    la_node *x = input(t, la_shape4(1, 2, 1, 3)), *w = input(t, la_shape3(1, 2, 4));
+    seal_sum(t, la_keep(la_head_linear(
+                    t, x, w, &(la_head_linear_cfg){2, .square = 3, .unit = 1, .bias = 1})));
+    for (int i = 0; i < 8; i++) w->x[i] = R(i + 1);
+    x->x[4] = R(0.5); /* the second row: (0, 0.5, 0) */
+    step(t);
+    for (int i = 0; i < 3; i++) ck_assert(x->g[i] == 0);
+    is("D[y, x_0], along w_00 + w_10", x->g + 3, 2 * (1 + 5) / sqrt(0.25 + 1e-12));
+    is("D[y, x_1], by the square alone", x->g + 4,
+       -2 * 3 * 2 * 0.5 + 2 * (2 + 6) * 1e-12 / pow(0.25 + 1e-12, 1.5));
+    is("D[y, w_01], the unit vector", w->g + 1, 2 * 0.5 / sqrt(0.25 + 1e-12));
+    is("D[y, bias_0]", w->g + 3, 2);
     la_tape_destroy(t);
 }
 END_TEST
@@ -1100,8 +1248,178 @@ START_TEST(parameters_are_named_aligned_and_drawn_from_the_seed) {
 }
 END_TEST
 
+START_TEST(initial_values_are_of_their_kind) {
+    enum { ROWS_ = 30, COLS_ = 40, N = 2 * ROWS_ * COLS_ };
+    la_params *p;
+    OK(la_params_create(&p));
+    la_params_add(p, "constant", la_shape2(2, 3), LA_INIT_CONSTANT, -0.75);
+    la_params_add(p, "last", la_shape3(2, 3, 4), LA_INIT_LAST, 0);
+    la_params_add(p, "exact", la_shape3(2, 3, 4), LA_INIT_IDENTITY, 0);
+    la_params_add(p, "identity", la_shape3(2, ROWS_, COLS_), LA_INIT_IDENTITY, 0.1);
+    OK(la_params_alloc(p, 1, 0));
+    const la_real *x[4];
+    for (int i = 0; i < 4; i++) x[i] = la_params_x(p) + la_param_offset(p, i);
+    for (int i = 0; i < 6; i++) ck_assert(x[0][i] == R(-0.75));
+    for (int i = 0; i < 24; i++) {
+        ck_assert(x[1][i] == (i % 4 == 3));
+        ck_assert(x[2][i] == (i / 4 % 3 == i % 4));
+    }
+    double mean = 0, square = 0;
+    for (int i = 0; i < N; i++) {
+        double e = (double)x[3][i] - (i / COLS_ % ROWS_ == i % COLS_);
+        mean += e / N, square += e * e / N;
+    }
+    ck_assert_double_eq_tol(mean, 0, 5 * 0.1 / sqrt(N));
+    ck_assert_double_eq_tol(square, 0.01, 5 * 0.01 * sqrt(2.0 / N));
+    la_params_destroy(p);
+}
+END_TEST
+
+/* Rows of a block at right angles, also of a last block that is short, and of length chi_D. */
+START_TEST(orthogonal_features_are_orthogonal_in_blocks_and_as_long_as_normal_vectors) {
+    enum { HEADS = 200, FEATURES = 40, DIM = 16, N = HEADS * FEATURES };
+    la_params *p;
+    OK(la_params_create(&p));
+    la_params_add(p, "w", la_shape3(HEADS, FEATURES, DIM), LA_INIT_ORTHOGONAL, 0);
+    OK(la_params_alloc(p, 3, 0));
+    const la_real *w = la_params_x(p);
+    double         mean = 0, square = 0, across = 0;
+    for (int i = 0; i < N; i++) {
+        double own = 0;
+        for (int j = i / FEATURES * FEATURES; j <= i; j++) {
+            double s = 0, other = 0;
+            for (int d = 0; d < DIM; d++) {
+                s += (double)w[i * DIM + d] * (double)w[j * DIM + d];
+                other += (double)w[j * DIM + d] * (double)w[j * DIM + d];
+                if (j == i) own += (double)w[i * DIM + d] * (double)w[i * DIM + d];
+            }
+            if (j == i)
+                break;
+            else if (i % FEATURES / DIM == j % FEATURES / DIM)
+                ck_assert_msg(fabs(s) <= 8 * LA_REAL_EPSILON * DIM * fmax(1, other),
+                              "rows %d and %d: %g", i, j, s);
+            else
+                across = fmax(across, fabs(s));
+        }
+        mean += own / N, square += own * own / N;
+    }
+    ck_assert(across > 1); /* one block and the next are independent */
+    ck_assert_double_eq_tol(mean, DIM, 5 * sqrt(2.0 * DIM / N)); /* chi^2 of DIM */
+    ck_assert_double_eq_tol(square - mean * mean, 2 * DIM, 5 * 2 * DIM * sqrt(3.0 / N));
+    la_params_destroy(p);
+}
+END_TEST
+
+static la_params *with_frozen(uint64_t seed) {
+    la_params *p;
+    OK(la_params_create(&p));
+    la_params_add(p, "trained", la_shape3(2, 5, 3), LA_INIT_ORTHOGONAL, 0);
+    la_params_add_frozen(p, "features", la_shape3(2, 5, 3), LA_INIT_ORTHOGONAL, 0);
+    la_params_add_frozen(p, "ones", la_shape2(3, 3), LA_INIT_ONE, 0);
+    la_params_add_frozen(p, "normal", la_shape1(7), LA_INIT_NORMAL, 2);
+    OK(la_params_alloc(p, seed, 1));
+    return p;
+}
+
+/* Parameter i, bit for bit. */
+static int same(la_params *a, la_params *b, int i) {
+    size_t at = la_param_offset(a, i);
+    return differ(la_len(la_param_shape(a, i)), la_params_x(a) + at, la_params_x(b) + at) < 0;
+}
+
+START_TEST(frozen_features_are_drawn_again_by_seed_and_draw) {
+    la_params *a = with_frozen(1), *b = with_frozen(1), *other = with_frozen(2);
+    for (int i = 0; i < 4; i++) ck_assert_int_eq(same(a, other, i), i == 2);
+    ck_assert(differ(30, la_params_x(a), la_params_x(a) + la_param_offset(a, 1)) >= 0);
+    la_params_redraw(a, 1, 7);
+    for (int i = 0; i < 4; i++) ck_assert_int_eq(same(a, b, i), i == 0 || i == 2);
+    la_params_redraw(b, 1, 8);
+    for (int i = 1; i < 4; i += 2) ck_assert(!same(a, b, i));
+    la_params_redraw(b, 1, 7);
+    for (int i = 0; i < 4; i++) ck_assert(same(a, b, i));
+    la_params_redraw(b, 2, 0); /* the values of la_params_alloc */
+    for (int i = 1; i < 4; i++) ck_assert(same(b, other, i));
+    la_params_destroy(a), la_params_destroy(b), la_params_destroy(other);
+}
+END_TEST
+
+START_TEST(a_frozen_parameter_has_no_gradient_and_is_not_counted) {
+    la_params *p = with_frozen(1);
+    ck_assert_int_eq(la_params_count(p), 4);
+    ck_assert_int_eq(la_params_numbers(p), 30);
+    ck_assert_int_eq(la_params_frozen_numbers(p), 30 + 9 + 7);
+    for (int i = 0; i < 4; i++) ck_assert_int_eq(la_param_frozen(p, i), i > 0);
+    ck_assert(la_param_decays(p, 0) && !la_param_decays(p, 1) && !la_param_decays(p, 2));
+    la_tape *t = training();
+    la_node *w = la_param_node(t, p, 0), *frozen = la_param_node(t, p, 1);
+    ck_assert_ptr_eq(la_param_node(t, p, 1), frozen);
+    OK(la_tape_seal(t, la_inner(t, w, frozen)));
+    ck_assert_ptr_null(frozen->g);
+    step(t);
+    ck_assert(differ(30, la_params_g(p), frozen->x) < 0); /* D[w . f, w] = f */
+    ck_assert(largest((int64_t)(la_params_len(p) - la_param_offset(p, 1)),
+                      la_params_g(p) + la_param_offset(p, 1)) == 0);
+    la_tape_destroy(t);
+    la_params_destroy(p);
+}
+END_TEST
+
+/* FAVOR+: phi(x) = m^-1/2 exp(W x D^-1/4 - |x|^2 D^-1/2 / 2) has E phi(q).phi(k) =
+ * exp(q.k / sqrt D).  Each head is a draw of its own; for q = -k each single draw is exact. */
+START_TEST(positive_random_features_estimate_exp_without_bias) {
+    enum { HEADS = 2048, DRAWS = 3, N = HEADS * DRAWS, FEATURES = 64, DIM = 16, TOKENS = 4 };
+    static const int pairs[][2] = {{0, 1}, {2, 2}, {3, 3}, {2, 3}};
+    enum { PAIRS = sizeof pairs / sizeof *pairs };
+    double             sum[PAIRS] = {0}, squares[PAIRS] = {0};
+    la_head_linear_cfg cfg = {.scale = pow(DIM, -0.25), .square = pow(DIM, -0.5) / 2};
+    la_real            vector[TOKENS][DIM] = {{0}};
+    la_params         *p;
+    la_tape           *t;
+    for (int i = 0; i < 2; i++) {
+        fill_normal(DIM, 1, (uint32_t)i, vector[i]);
+        double norm = sqrt(la_norm2(DIM, vector[i]));
+        for (int d = 0; d < DIM; d++) vector[i][d] /= R(norm);
+        vector[2 + i][0] = i ? -1 : 1;
+    }
+    OK(la_params_create(&p));
+    la_param w =
+        la_params_add_frozen(p, "w", la_shape3(HEADS, FEATURES, DIM), LA_INIT_ORTHOGONAL, 0);
+    OK(la_params_alloc(p, 5, 0));
+    OK(la_tape_create(&t, NULL));
+    la_node *x = la_input(t, "x", la_shape4(1, TOKENS, HEADS, DIM), 0);
+    la_node *y = la_keep(la_head_linear(t, x, la_param_node(t, p, w), &cfg));
+    OK(la_tape_seal(t, NULL));
+    for (int i = 0; i < TOKENS * HEADS; i++)
+        memcpy(x->x + i * DIM, vector[i / HEADS], sizeof vector[0]);
+    for (int draw = 0; draw < DRAWS; draw++) {
+        la_params_redraw(p, 5, (uint64_t)draw);
+        OK(la_tape_forward(t));
+        for (int i = 0; i < PAIRS * HEADS; i++) {
+            const la_real *a = y->x + (pairs[i / HEADS][0] * HEADS + i % HEADS) * FEATURES;
+            const la_real *b = y->x + (pairs[i / HEADS][1] * HEADS + i % HEADS) * FEATURES;
+            double         s = 0;
+            for (int j = 0; j < FEATURES; j++) s += exp((double)a[j] + (double)b[j]) / FEATURES;
+            sum[i / HEADS] += s, squares[i / HEADS] += s * s;
+        }
+    }
+    for (int i = 0; i < PAIRS; i++) {
+        double inner = 0, mean = sum[i] / N, error = sqrt((squares[i] / N - mean * mean) / N);
+        for (int d = 0; d < DIM; d++)
+            inner += (double)vector[pairs[i][0]][d] * (double)vector[pairs[i][1]][d];
+        double want = exp(inner / sqrt(DIM));
+        if (i == 3)
+            ck_assert_double_eq_tol(mean, want, BY_PRECISION(1e-6, 1e-12));
+        else
+            ck_assert_msg(error > 0 && error < 0.003 * want && fabs(mean - want) < 4 * error,
+                          "pair %d: %g with an error of %g, not %g", i, mean, error, want);
+    }
+    la_tape_destroy(t);
+    la_params_destroy(p);
+}
+END_TEST
+
 START_TEST(bad_parameters_are_sentences_at_alloc) {
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 6; k++) {
         la_params *p;
         OK(la_params_create(&p));
         la_params_add(p, "w", la_shape1(3), LA_INIT_ONE, 0);
@@ -1111,13 +1429,18 @@ START_TEST(bad_parameters_are_sentences_at_alloc) {
             ck_assert_int_eq(la_params_add(p, "v", la_shape1(0), LA_INIT_ONE, 0), LA_NO_PARAM);
         for (int i = 0; k == 2 && i < 40; i++) la_params_push(p, "deeper");
         if (k == 3) la_params_push(p, "%0300d", 0);
+        if (k == 4) la_params_add_frozen(p, "f", la_shape2(3, 4), LA_INIT_ORTHOGONAL, 0);
+        if (k == 5) la_params_add(p, "i", la_shape1(4), LA_INIT_IDENTITY, 0);
         static const struct {
             la_status   status;
             const char *says;
-        } expect[] = {{LA_NAME, "two parameters named w"},
-                      {LA_SHAPE, "v cannot have the shape (0)"},
-                      {LA_ARG, "more than 16 deep"},
-                      {LA_ARG, "longer than"}};
+        } expect[] = {
+            {LA_NAME, "two parameters named w"},
+            {LA_SHAPE, "v cannot have the shape (0)"},
+            {LA_ARG, "more than 16 deep"},
+            {LA_ARG, "longer than"},
+            {LA_SHAPE, "f starts as orthogonal features and must be (H,m,D); it is (3,4)"},
+            {LA_SHAPE, "i starts as an identity and must be (...,rows,cols); it is (4)"}};
         FAILS(la_params_alloc(p, 1, 1), expect[k].status, expect[k].says);
         la_params_destroy(p);
     }
@@ -1157,11 +1480,15 @@ int main(void) {
     tcase_add_test(c, views_share_values_and_gradients);
     tcase_add_test(c, a_node_that_the_loss_does_not_need_has_no_gradient);
     tcase_add_test(c, gradients_of_kept_values_and_of_inference_tapes);
+    tcase_add_test(c, a_row_of_zeros_has_no_direction);
     c = add_case(s, "first writers");
     tcase_add_loop_test(c, columns_that_cover_a_gradient_once_are_written_and_others_added, 0,
                         sizeof covers / sizeof *covers);
     tcase_add_test(c, columns_of_two_shapes_of_a_tensor_are_added);
     tcase_add_test(c, only_the_first_writer_of_a_gradient_sets_it);
+    c = add_case(s, "pieces and holes");
+    tcase_add_test(c, short_conv_token_by_token_is_that_of_the_text);
+    tcase_add_loop_test(c, a_text_with_holes_is_the_text_without_them, 0, 2);
     c = add_case(s, "memory");
     tcase_add_test(c, shared_memory_changes_no_bit_and_saves_much);
     tcase_add_test(c, a_kept_value_survives_backward);
@@ -1182,6 +1509,11 @@ int main(void) {
     tcase_add_test(c, dropout_masks_are_a_function_of_seed_step_and_node);
     c = add_case(s, "parameters");
     tcase_add_test(c, parameters_are_named_aligned_and_drawn_from_the_seed);
+    tcase_add_test(c, initial_values_are_of_their_kind);
+    tcase_add_test(c, orthogonal_features_are_orthogonal_in_blocks_and_as_long_as_normal_vectors);
+    tcase_add_test(c, frozen_features_are_drawn_again_by_seed_and_draw);
+    tcase_add_test(c, a_frozen_parameter_has_no_gradient_and_is_not_counted);
+    tcase_add_test(c, positive_random_features_estimate_exp_without_bias);
     tcase_add_test(c, bad_parameters_are_sentences_at_alloc);
     return run_suite(s);
 }

@@ -667,6 +667,16 @@ START_TEST(sums_and_copies_are_right_at_every_length) {
         v->mul(n, x + 1, y);
         for (int i = 0; i < n; i++) ck_assert(y[i] == x[i] * x[i + 1]);
         ck_assert(n == LD || y[n] == x[n]);
+        la_real products[LD + 1] = {0};
+        for (int j = 0; j <= n; j++) products[j] = R(0.5);
+        v->mul_add_rows(ROWS - 1, n, x + 1, LD, x, LD - 1, products);
+        for (int j = 0; j < n; j++) {
+            double want = 0.5;
+            for (int i = 0; i < ROWS - 1; i++)
+                want += (double)x[i * LD + 1 + j] * (double)x[i * (LD - 1) + j];
+            close_to("mul_add_rows", n, (double)products[j], want, ROWS);
+        }
+        ck_assert(products[n] == R(0.5));
         for (int weighted = 0; weighted < 2; weighted++) {
             la_real total[LD] = {0};
             v->add_rows(ROWS, n, x, LD, weighted ? w : NULL, 2, total);

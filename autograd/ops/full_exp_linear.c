@@ -6,10 +6,10 @@
  *
  * In the letters of causal_exp_linear.c, for one head, sums over all valid tokens s of the row:
  *
- *   c_f = max_s u_sf or near it     b_s = exp(u_s - c)     Z = sum_s b_s     S = sum_s b_s v_s'
+ *   c_f = max_s u_sf, or a little less   b_s = exp(u_s - c)   Z = sum_s b_s   S = sum_s b_s v_s'
  *   a_t = softmax(q_t) / Z, or exp(uq_t + c) / (exp(uq_t + c).Z)              o_t = S' a_t
  *
- * so that z = c + log Z is the normaliser of a softmax over the whole sequence and S / Z is the
+ * so that z = c + log Z is the normaliser of a softmax over the whole sequence and S / Z the
  * average C; neither is taken.  The pivot moves as in the causal op, before a key that is SPREAD
  * above it: b stays below exp(SPREAD), 1 <= Z, and one walk over the keys is enough.
  *
@@ -17,11 +17,11 @@
  *   da_t = S g_t    R = sum_t a_t g_t'    rho = sum_t dZ_t    (dq_t, dZ_t as in the causal op)
  *   dv_s = R' b_s   du_s = b_s o (R v_s + rho)
  *
- * Three phases each way: the sums of each segment (S, Z, c of its keys, or R and rho of its
- * queries, and with these dq); the total of the segments, a slice of features a block, in their
- * order; o, or dk and dv, of each segment.  Segments and heads of a block as in the causal op.
+ * Three phases each way: the sums of each segment (S, Z, c of its keys; or dq, and R and rho of its
+ * queries); their total in the order of segments, some features a block; o, or dk and dv, of each
+ * segment.  Segments, and the heads of a block, are those of the causal op.
  *
- * Saved: S, Z, c.  Time O(T m E), memory for backward O(m E) for each head. */
+ * Saved: S, Z, c of each head.  Time O(T m E). */
 #include "autograd/ops/exp_linear_scan.h"
 
 static la_status infer(const la_node *n, la_plan *p) {
