@@ -349,8 +349,9 @@ static la_status slope(la_trial *r, la_real *x, double h, double *out) {
     return s;
 }
 
-/* How far g is from the slope, which is at *numeric.  Where the loss bends within a step, as it does
- * where a normaliser is hardly more than eps, a shorter step sees better; a wrong g is off at all. */
+/* How far g is from the slope, which is at *numeric.  Where the loss bends within a step, as it
+ * does where a normaliser is hardly more than eps, a shorter step sees better; a wrong g is off at
+ * all. */
 static la_status compare(la_trial *r, la_real *x, double g, double top, double *numeric,
                          double *gap) {
     *gap = HUGE_VAL;

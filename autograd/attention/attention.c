@@ -37,7 +37,8 @@ const la_op *la_attn_op(const la_attn_cfg *c) {
     const la_attn *a = c->variant;
     const la_op   *own = c->bidirectional ? a->full : a->causal;
     if (own || !a->map) return own;
-    if (la_attn_map(c, 1)->kind == LA_MAP_LOG) return c->bidirectional ? NULL : &la_op_causal_exp_linear;
+    if (la_attn_map(c, 1)->kind == LA_MAP_LOG)
+        return c->bidirectional ? &la_op_full_exp_linear : &la_op_causal_exp_linear;
     return c->bidirectional ? &la_op_full_linear : &la_op_causal_linear;
 }
 
@@ -226,9 +227,11 @@ la_status la_kernel_check(const la_node *n) {
         for (int64_t b = 0; b < n->shape.d[0]; b++) {
             int64_t past = la_attn_past(n, b), T = la_attn_tokens(n, b);
             if (past + T > map->longest(c))
-                return la_fail(LA_ARG, "%s weighs tokens by their place in a text of at most %lld, and these "
-                                       "are %lld after %lld: choose a larger length", map->name,
-                               (long long)map->longest(c), (long long)T, (long long)past);
+                return la_fail(
+                    LA_ARG,
+                    "%s weighs tokens by their place in a text of at most %lld, and these "
+                    "are %lld after %lld: choose a larger length",
+                    map->name, (long long)map->longest(c), (long long)T, (long long)past);
         }
     }
     return LA_OK;

@@ -8,8 +8,8 @@
 
 /* The rows x (T,D) behind what stands before a map: y = scale W x^ (+ b) - square |x|^2, x^ as
  * head_linear has it. */
-static double *project(const la_attn_head *x, const double *from, const la_projection *p, const double *W,
-                       int64_t D) {
+static double *project(const la_attn_head *x, const double *from, const la_projection *p,
+                       const double *W, int64_t D) {
     la_head_linear_cfg how = {.scale = 1, .bias = p->bias};
     const int64_t      m = p->width(x->cfg, D), cols = D + p->bias;
     double            *y = calloc((size_t)(x->T * m), sizeof *y);
@@ -43,19 +43,19 @@ static double *map_rows(const la_attn_head *x, int which, const double *from, in
     return y;
 }
 
-/* softmax of n numbers, in place. */
+/* softmax of n numbers, in place; zeros where all are logarithms of 0. */
 static void softmax(int64_t n, double *x) {
     double top = -HUGE_VAL, total = 0;
     for (int64_t i = 0; i < n; i++) top = fmax(top, x[i]);
-    for (int64_t i = 0; i < n; i++) total += x[i] = exp(x[i] - top);
-    for (int64_t i = 0; i < n; i++) x[i] /= total;
+    for (int64_t i = 0; i < n; i++) total += x[i] = top > -HUGE_VAL ? exp(x[i] - top) : 0;
+    for (int64_t i = 0; i < n && total > 0; i++) x[i] /= total;
 }
 
-/* log sum_f exp(a_f + b_f) */
+/* log sum_f exp(a_f + b_f), the logarithm of 0 being -inf */
 static double log_dot(int64_t m, const double *a, const double *b) {
     double top = -HUGE_VAL, total = 0;
     for (int64_t f = 0; f < m; f++) top = fmax(top, a[f] + b[f]);
-    for (int64_t f = 0; f < m; f++) total += exp(a[f] + b[f] - top);
+    for (int64_t f = 0; f < m && top > -HUGE_VAL; f++) total += exp(a[f] + b[f] - top);
     return top + log(total);
 }
 

@@ -5,7 +5,8 @@
  *
  * Bidirectional, as published, s runs over the whole text; causal, over the tokens up to t, which
  * is its exact restriction: the last row of any prefix is what the published form gives for it.  No
- * scale and no eps, and weights add to 1.  The derivation is in ops/causal_exp_linear.c. */
+ * scale and no eps, and weights add to 1.  The derivation is in ops/causal_exp_linear.c and
+ * ops/full_exp_linear.c. */
 #include <math.h>
 
 #include "autograd/attention/kernel_map.h"
@@ -48,6 +49,7 @@ const la_attn la_attn_double_softmax = {
     .file = "autograd/attention/double_softmax.c",
     .options = "chunk norm",
     .causal = &la_op_causal_exp_linear,
+    .full = &la_op_full_exp_linear,
     .state_len = state_len,
     .state_start = state_start,
     .definition = definition,

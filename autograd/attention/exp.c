@@ -1,18 +1,18 @@
 /* exp: the exponential of each number as its feature, the plainest map that is positive.  The form
- * is Katharopoulos et al., "Transformers are RNNs", 2020; the running normaliser that makes it
- * exact is that of Shen et al., "Efficient attention", 2018.
+ * is that of Katharopoulos et al., "Transformers are RNNs", 2020; the running normaliser that makes
+ * it exact is that of Shen et al., "Efficient attention", 2018.
  *
  *   phi(x) = exp(x)       sim(q,k) = sum_f exp(q_f + k_f)
  *   o_t = sum_{j<=t} sim(q_t,k_j) v_j / sum_{j<=t} sim(q_t,k_j)
  *
- * The map gives logarithms, so that it is x as it is, and exp is taken where sums of the keys so
- * far are at hand: with z_tf = log sum_{j<=t} exp(k_jf) and the moving averages C_tf of
+ * The map gives logarithms, so that it is x as it is; exp is taken where the sums of the keys so
+ * far are at hand.  With z_tf = log sum_{j<=t} exp(k_jf) and the moving averages C_tf of
  * double-softmax,
  *
  *   o_t = sum_f softmax_f(q_t + z_t) C_tf,
  *
- * for numbers of any size and without eps.  Beside double-softmax, whose features share a query out
- * by q_t alone, here a feature that many keys have counts for more.  The derivation is in
+ * for numbers of any size and without eps.  Double-softmax shares a query out over features by q_t
+ * alone; here a feature that the keys so far have much of counts for more.  The derivation is in
  * ops/causal_exp_linear.c. */
 #include "autograd/attention/kernel_map.h"
 #include "autograd/kernel.h"
@@ -35,7 +35,7 @@ void la_exp_definition(const la_attn_cfg *c, int64_t D, int64_t position, const 
     memcpy(y, x, (size_t)D * sizeof *y);
 }
 
-static const la_map map = {.name = "exp",
+const la_map la_map_exp = {.name = "exp",
                            .kind = LA_MAP_LOG,
                            .width = la_map_width_same,
                            .forward = la_exp_forward,
@@ -52,6 +52,6 @@ const la_attn la_attn_exp = {
     .cost = "O(T D E) time, state D(E+1)",
     .file = "autograd/attention/exp.c",
     .options = "chunk norm",
-    .map = &map,
+    .map = &la_map_exp,
     .definition = la_kernel_definition,
 };

@@ -26,8 +26,9 @@ void la_exp_definition(const la_attn_cfg *c, int64_t D, int64_t position, const 
 
 /* Beside keys that are given by logarithms a query's feature below this counts as 0. */
 #define LA_FEATURE_LEAST R(1e-30)
+
 /* Maps that other files name. */
-extern const la_map la_map_softplus, la_map_sigmoid;
+extern const la_map la_map_softplus, la_map_exp;
 /* The map relu, which is also what stands behind the projection of t2r. */
 void la_relu_rows(const la_map_rows *r, const la_real *x, la_real *y);
 void la_relu_rows_backward(const la_map_rows *r, const la_real *x, const la_real *y,

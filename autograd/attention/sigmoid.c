@@ -25,12 +25,12 @@ static void definition(const la_attn_cfg *c, int64_t D, int64_t position, const 
     for (int64_t i = 0; i < D; i++) y[i] = 1 / (1 + exp(-x[i]));
 }
 
-const la_map la_map_sigmoid = {.name = "sigmoid",
-                               .kind = LA_MAP_POSITIVE,
-                               .width = la_map_width_same,
-                               .forward = forward,
-                               .backward = backward,
-                               .definition = definition};
+static const la_map map = {.name = "sigmoid",
+                           .kind = LA_MAP_POSITIVE,
+                           .width = la_map_width_same,
+                           .forward = forward,
+                           .backward = backward,
+                           .definition = definition};
 
 const la_attn la_attn_sigmoid = {
     .name = "sigmoid",
@@ -40,6 +40,6 @@ const la_attn la_attn_sigmoid = {
     .cost = "O(T D E) time, state D(E+1)",
     .file = "autograd/attention/sigmoid.c",
     .options = "chunk eps d decay norm",
-    .map = &la_map_sigmoid,
+    .map = &map,
     .definition = la_kernel_definition,
 };

@@ -35,7 +35,7 @@ static int has(const char *list, const char *word) {
 
 static const char *map_at(int i) { /* the name of the i-th variant that has a map */
     for (int j = 0; la_attns[j]; j++)
-        if (la_attns[j]->map && la_attns[j]->map->name == la_attns[j]->name && i-- == 0)
+        if (la_attns[j]->map && !strcmp(la_attns[j]->map->name, la_attns[j]->name) && i-- == 0)
             return la_attns[j]->name;
     return NULL;
 }

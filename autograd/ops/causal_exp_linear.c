@@ -1,9 +1,9 @@
-/* causal_exp_linear: linear attention whose key features are given by their logarithms u, for numbers
- * of any size.  Two forms, both causal:
+/* causal_exp_linear: linear attention whose key features are given by their logarithms u, of any
+ * size.  Two forms, both causal:
  *
  *   double softmax   Shen, Zhang, Zhao, Yi, Li, "Efficient attention", 2018, in its exact causal
- *                    restriction: one softmax over the features of a query, one over the sequence so
- *                    far for each feature of the keys; u = k, where there is no map
+ *                    restriction: one softmax over the features of a query, one over the sequence
+ *                    so far for each feature of the keys; u = k, where there is no map
  *   kernel           weights phi(q_t).phi(k_s) over their sum, with phi(k) = exp(u), u the map of k
  *
  *   q (B,T,H,D)   k (B,T,H,Dk)   v (B,T,H,E)   o (B,T,H,E)   u has m features: Dk without a map
@@ -16,8 +16,8 @@
  *   o_t  = sum_f q~_tf C_tf                          no scale, no eps, and weights add to 1
  *
  *   q~_t = softmax_f(q_t), or in the kernel form, with uq_t the logarithms of phi(q_t),
- *   q~_t = softmax_f(uq_t + z_t), for then q~_tf C_tf = exp(uq_tf) sum_s exp(u_sf) v_s / sum, the sum
- *          being sum_f exp(uq_tf + z_tf) = sum_s phi(q_t).phi(k_s)
+ *   q~_t = softmax_f(uq_t + z_t), for then q~_tf C_tf = exp(uq_tf) sum_s exp(u_sf) v_s / N_t with
+ *          N_t = sum_f exp(uq_tf + z_tf) = sum_s phi(q_t).phi(k_s)
  *
  * Against a pivot c_f, b_s = exp(u_s - c), all by feature:
  *
@@ -35,22 +35,22 @@
  * and the chunk falls into runs, between which there are moves and within which the formulas above
  * hold.  So b <= exp(SPREAD), and from its first token on 1 <= Z <= T exp(SPREAD): the token that a
  * pivot comes from counts 1, and Z grows until the next move.  Nothing overflows at any u, and a b
- * that underflows weighs nothing beside that 1.  In the kernel form exp(uq_t + c) is taken against the
- * largest of a row, and with 1 <= Z what underflows weighs at most T exp(SPREAD) 1e-38.  The choice
- * looks at the tokens so far only: a pivot taken over the whole chunk would let a later key change an
- * earlier output.
+ * that underflows weighs nothing beside that 1.  In the kernel form exp(uq_t + c) is taken against
+ * the largest of a row, and with 1 <= Z what underflows weighs at most T exp(SPREAD) 1e-38.  The
+ * choice looks at the tokens so far only: a pivot taken over the whole chunk would let a later key
+ * change an earlier output.
  *
- * The map of q may give features instead of logarithms: uq = log phi(q).  A feature that is 0 (below
- * LA_FEATURE_LEAST) has no weight and no gradient, and where all are, a = 0 and o = 0.
+ * The map of q may give features instead of logarithms: uq = log phi(q).  A feature that is 0
+ * (below LA_FEATURE_LEAST) has no weight and no gradient, and where all are, a = 0 and o = 0.
  *
  * Backward, g_t the gradient at o_t:
  *   1. da_t = S_t g_t;   R_s = sum_{t>=s} a_t g_t', the gradient at S_s;   dv_s = R_s' b_s
- *   2. a_t = q~_t / Z_t:   dq~_t = da_t / Z_t,   dZ_t = -a_t o da_t / Z_t.   Kernel form: Z_t is in the
- *      sum as well, and of a_tf = e_f / (e.Z_t) the gradient at Z_tj is -a_tj (a_t.da_t) = dZ_tj
+ *   2. a_t = q~_t / Z_t:   dq~_t = da_t / Z_t,   dZ_t = -a_t o da_t / Z_t.   Kernel form: Z_t is in
+ *      the sum too, a_tf = e_f / (e.Z_t) with e = exp(uq_t + c):   dZ_t = -a_t (a_t.da_t)
  *   3. Z_t holds b_s for all s <= t:   db_s = R_s v_s + rho_s,   rho_s = sum_{t>=s} dZ_t
- *   4. b_s = exp(u_s - c), and c cancels:   du_s = b_s o (R_s v_s + rho_s), which goes to dk_s by the map
- *   5. q~ is a softmax:   dq_t = q~_t o (dq~_t - q~_t.dq~_t) = a_t o (da_t - Z_t (a_t.da_t)), and duq_t
- *      is the same, e being exp(uq + c); from there by dphi = duq / phi and the map
+ *   4. b_s = exp(u_s - c), and c cancels:   du_s = b_s o (R_s v_s + rho_s), and by the map dk_s
+ *   5. q~ is a softmax:   dq_t = q~_t o (dq~_t - q~_t.dq~_t) = a_t o (da_t - Z_t (a_t.da_t)); duq_t
+ *      is the same, and from there come dphi = duq / phi and, by the map, dq_t
  *   6. A move multiplies S and Z by decay, and so R and rho on the way back.
  *   7. Where a text ends, C = S / Z and z = c + log Z:   R = dC / Z,   rho = (dz - dC.C) / Z. Where
  *      it begins, S = Z C and Z = exp(z - c):   dC = Z R,   dz = Z (R.C + rho).
@@ -73,14 +73,14 @@
  * R after a segment there arrives keep o R before it, keep = Z at the beginning times all decays of
  * the segment, over Z at the end.
  *
- * With a mask the walk ends at the last valid token of a row; a segment without any has S = 0 and the
- * pivot NOTHING, and passes on what comes.
+ * With a mask the walk ends at the last valid token of a row; a segment without any has S = 0 and
+ * the pivot NOTHING, and passes on what comes.
  *
  * Saved: S, Z, c before each chunk, Z at the end of each segment.
  *
  * Measured, one thread of a processor with AVX-512, n 4096, d 64, 8 heads, time of both passes over
- * that of elu1: double softmax 1.12; 1.24 with keys of 20 N(0,1), 2.0 with keys that rise by 40 every
- * fourth token, 4.3 every token.  Chunks of 64 tokens take 6 % more. */
+ * that of elu1: double softmax 1.12; 1.24 with keys of 20 N(0,1), 2.0 with keys that rise by 40
+ * every fourth token, 4.3 every token.  Chunks of 64 tokens take 6 % more. */
 #include "autograd/ops/causal_exp_linear_chunk.h"
 #include "autograd/ops/causal_exp_linear_state.h"
 
