@@ -84,6 +84,9 @@ la_status la_attn_check(const la_attn_cfg *c, int64_t H, int64_t D) {
     const la_map  *q = la_attn_map(c, 0), *k = la_attn_map(c, 1);
     if (!c->bidirectional && a->not_causal)
         return la_fail(LA_ARG, "%s has no causal form: %s", a->name, a->not_causal);
+    if (!la_attn_op(c) && (a->causal || a->full))
+        return la_fail(LA_ARG, "%s has no %s form", a->name,
+                       c->bidirectional ? "bidirectional" : "causal");
     if (c->bidirectional && c->decay)
         return la_fail(LA_ARG,
                        "decay in %s fades what came before a token, and the bidirectional "
