@@ -359,7 +359,7 @@ static la_status compare(la_trial *r, la_real *x, double g, double top, double *
         double d;
         LA_TRY(slope(r, x, h, &d));
         if (fabs(g - d) < *gap) *gap = fabs(g - d), *numeric = d;
-        if (*gap < 5e-8 * fmax(top, fabs(d))) break;
+        if (*gap <= 5e-8 * fmax(top, fabs(d))) break;
     }
     return LA_OK;
 }
