@@ -494,6 +494,35 @@ START_TEST(linformer_says_what_it_cannot_do) {
     OK(la_attn_parse("linformer", 0, &c));
     la_attn_complete(&c, 8);
     FAILS(la_attn_check(&c, 1, 4), LA_ARG, "linformer has no causal form: it projects keys");
+/* Whatever favor's definition says: with many features the weights are those of exp(q.k / sqrt D).
+ */
+static void attend(const char *spec, la_real *o) {
+    enum { T = 6, D = 8 };
+    const la_shape s = la_shape4(1, T, 1, D);
+    la_attn_cfg    c;
+    la_attn_weight w[2];
+    la_attn_in     in = {0};
+    la_tape       *t;
+    OK(la_attn_parse(spec, 0, &c));
+    OK(la_tape_create(&t, NULL));
+    in.q = la_input(t, "q", s, 0), in.k = la_input(t, "k", s, 0), in.v = la_input(t, "v", s, 0);
+    int n = la_attn_weights(&c, 1, D, w);
+    if (n) in.weight[0] = la_input(t, "features", w[0].shape, 0);
+    la_node *out = la_keep(la_attention(t, &c, &in, NULL));
+    OK(la_tape_seal(t, NULL));
+    fill_uniform(T * D, 1.5, 21, in.q->x), fill_uniform(T * D, 1.5, 22, in.k->x);
+    for (int i = 0; i < T * D; i++) in.v->x[i] = i % D == i / D; /* o is the weights */
+    double work[D * D];
+    if (n) la_init_fill(w[0].how, w[0].scale, w[0].shape, 1, 2, 0, work, in.weight[0]->x);
+    OK(la_tape_forward(t));
+    memcpy(o, out->x, T * D * sizeof *o);
+    la_tape_destroy(t);
+}
+
+START_TEST(favor_with_many_features_is_softmax) {
+    la_real want[48], is[48];
+    attend("softmax", want), attend("favor:m=65536", is);
+    ck_assert_msg(gap(48, is, want) < 0.03, "weights differ by %g", gap(48, is, want));
 }
 END_TEST
 
@@ -508,6 +537,7 @@ int main(void) {
     c = add_case(s, "values");
     tcase_add_loop_test(c, forward_equals_the_reference, 0, n_items * sets);
     tcase_add_loop_test(c, inference_gives_the_values_of_training, 0, n_items);
+    tcase_add_test(c, favor_with_many_features_is_softmax);
     c = add_case(s, "gradients");
     if (LA_REAL_BITS == 64) {
         tcase_add_loop_test(c, gradient_equals_finite_differences, 0, n_items * sets);
