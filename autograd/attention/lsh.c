@@ -172,7 +172,6 @@ static void group(const la_sparse_text *x, int64_t i, la_sparse_group *g) {
     const int32_t *rank = l.rank_q + r * l.T - x->past;
     g->q = l.sorted_q + from;
     g->nq = l.begins[2 + i] - from;
-    g->tile = la_max(16, 2 * l.c);
     g->last = r == l.rounds - 1;
     const int64_t  h = l.bucket_q[r * l.T + g->q[0] - x->past];
     const int32_t *first = l.first_k + r * (l.buckets + 1) + h;
