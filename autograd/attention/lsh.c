@@ -48,11 +48,12 @@ static int64_t log2_of(int64_t n) {
 typedef struct lists {
     int64_t  T, N, buckets, rounds, c;
     la_real *W, *y;                           /* R' (D,bits), R x (HASHED,bits)                */
-    int32_t *bucket_k, *chunk_k, *sorted_k;   /* (N): of a position; sorted by bucket, then by
-                                                 position                                      */
-    int32_t *bucket_q, *rank_q, *sorted_q;    /* (T) of a query                                */
-    int32_t *first_k, *first_q, *first_chunk; /* (buckets + 1): where each begins in sorted, and
-                                                 in the numbers of chunks                      */
+    int32_t *bucket_k, *sorted_k;             /* (N) of a position; the positions by bucket    */
+    int32_t *bucket_q, *sorted_q, *rank_q;    /* (T) of a query                                */
+    int32_t *chunk_k, *chunk_q;               /* (N) (T) their numbers, but (.,rounds): a position's
+                                                 next to each other                            */
+    int32_t *first_k, *first_q, *first_chunk; /* (buckets + 1) where each begins in sorted, and in
+                                                 the numbers of chunks                         */
     int32_t *begins; /* how many groups there are in all rounds, then their first places in
                         sorted_q, then the end of it                                           */
 } lists;
@@ -64,13 +65,14 @@ static size_t lay(const la_attn_cfg *c, int64_t D, int64_t T, int64_t N, la_real
     la_real      *integers = NULL;
     const la_part parts[] = {{&l->W, D * bits},
                              {&l->y, HASHED * bits},
-                             {&integers, 3 * keys + 4 * queries + 3 * edges + 2}};
+                             {&integers, 3 * keys + 5 * queries + 3 * edges + 2}};
     const size_t  used = la_carve(parts, sizeof parts / sizeof *parts, at);
     int32_t      *i = (int32_t *)integers;
     l->T = T, l->N = N, l->buckets = c->buckets, l->rounds = c->rounds, l->c = c->c;
     if (!at) return used;
-    l->bucket_k = i, l->chunk_k = i + keys, l->sorted_k = i + 2 * keys, i += 3 * keys;
-    l->bucket_q = i, l->rank_q = i + queries, l->sorted_q = i + 2 * queries, i += 3 * queries;
+    l->bucket_k = i, l->sorted_k = i + keys, l->chunk_k = i + 2 * keys, i += 3 * keys;
+    l->bucket_q = i, l->sorted_q = i + queries, l->rank_q = i + 2 * queries, i += 3 * queries;
+    l->chunk_q = i, i += queries;
     l->first_k = i, l->first_q = i + edges, l->first_chunk = i + 2 * edges, i += 3 * edges;
     l->begins = i;
     return used;
@@ -127,10 +129,11 @@ static void cut_round(const la_sparse_text *x, const lists *l, int64_t r) {
         int64_t       rank = 0, group = -1;
         chunk[h + 1] = chunk[h] + (int32_t)(count / l->c) + 2;
         for (int64_t i = 0; i < count; i++)
-            l->chunk_k[r * l->N + sk[fk[h] + i]] = chunk[h] + (int32_t)(i / l->c);
+            l->chunk_k[sk[fk[h] + i] * l->rounds + r] = chunk[h] + (int32_t)(i / l->c);
         for (int64_t i = fq[h]; i < fq[h + 1]; i++) {
             while (rank < count && sk[fk[h] + rank] < sq[i]) rank++;
             l->rank_q[r * l->T + sq[i] - x->past] = (int32_t)rank;
+            l->chunk_q[(sq[i] - x->past) * l->rounds + r] = chunk[h] + (int32_t)(rank / l->c);
             if (rank / size != group) begins[l->begins[0]++] = (int32_t)(r * l->T + i);
             group = rank / size;
         }
@@ -172,7 +175,6 @@ static void group(const la_sparse_text *x, int64_t i, la_sparse_group *g) {
     const int32_t *rank = l.rank_q + r * l.T - x->past;
     g->q = l.sorted_q + from;
     g->nq = l.begins[2 + i] - from;
-    g->tile = la_max(16, 2 * l.c);
     g->last = r == l.rounds - 1;
     const int64_t  h = l.bucket_q[r * l.T + g->q[0] - x->past];
     const int32_t *first = l.first_k + r * (l.buckets + 1) + h;
@@ -197,15 +199,13 @@ static void bias(const la_sparse_text *x, int64_t rows, const int32_t *q, int64_
     la_real        minus_log[MOST_ROUNDS + 1] = {0};
     int32_t        number[MOST_ROUNDS][keys];
     for (int64_t n = 1; n <= l.rounds; n++) minus_log[n] = -log(R(n));
-    for (int64_t r = 0; r < l.rounds; r++)
-        for (int64_t j = 0; j < keys; j++) number[r][j] = l.chunk_k[r * l.N + k[j]];
+    for (int64_t j = 0; j < keys; j++)
+        for (int64_t r = 0; r < l.rounds; r++) number[r][j] = l.chunk_k[k[j] * l.rounds + r];
     for (int64_t i = 0; i < rows; i++, S += ld) {
-        int32_t       meet[keys];
-        const int64_t t = q[i] - x->past;
+        int32_t meet[keys];
         for (int64_t j = lo[i]; j < hi[i]; j++) meet[j] = 0;
         for (int64_t r = 0; r < l.rounds; r++) {
-            const int32_t h = l.bucket_q[r * l.T + t], rank = l.rank_q[r * l.T + t];
-            const int32_t own = l.first_chunk[r * (l.buckets + 1) + h] + rank / (int32_t)l.c + both;
+            const int32_t own = l.chunk_q[(q[i] - x->past) * l.rounds + r] + both;
             for (int64_t j = lo[i]; j < hi[i]; j++)
                 meet[j] += (unsigned)(own - number[r][j]) <= most;
         }

@@ -7,8 +7,6 @@
 #include "autograd/kernel.h"
 #include "autograd/ops/sparse_softmax.h"
 
-enum { LEAST_TILE = 16 }; /* queries */
-
 static int64_t group_size(const la_sparse_text *x, int64_t w) { return la_max(w, x->tile - w + 1); }
 
 int64_t la_sparse_windows(const la_sparse_text *x, int64_t w) {
@@ -21,7 +19,6 @@ void la_sparse_window(const la_sparse_text *x, int64_t w, int64_t i, la_sparse_g
     const la_range q = {x->past + t.from, x->past + t.to};
     const la_range k = {la_max(0, q.from - w + 1), la_min(x->end, q.to + ahead - 1)};
     g->last = 1;
-    g->tile = la_max(LEAST_TILE, w / 2);
     for (int64_t j = k.from; j < k.to; j++) g->k[g->nk++] = (int32_t)j;
     for (int64_t j = q.from; j < q.to; j++, g->nq++) {
         g->q[g->nq] = (int32_t)j;

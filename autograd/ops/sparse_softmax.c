@@ -7,10 +7,10 @@
  *   lse_i = log sum_{j in V(i)} exp(s_ij)
  *
  * V(i) comes in groups, sparse_softmax.h: a list of queries, a list of keys, and for each query a
- * range of that list.  A group is walked in tiles of keys by queries.  Their rows are gathered, so
- * that a tile is a product however far apart they lie; of a tile only the columns that some of its
- * rows see are computed, and what is outside of a row's own range is set to 0.  b_ij is the
- * pattern's, in most 0.
+ * range of that list.  A group is walked in tiles of keys by queries.  Their rows are gathered
+ * where they do not follow each other, so that a tile is a product however far apart they lie; of a
+ * tile only the columns that some of its rows see are computed, and what is outside of a row's own
+ * range is set to 0.  b_ij is the pattern's, in most 0.
  *
  * A query meets its keys tile by tile and group by group.  m is the running maximum, l the running
  * sum, and o itself the output before the division, as in attention/softmax.c:
@@ -24,10 +24,11 @@
  * Backward, g_i the gradient at o_i, d_i = g_i.o_i: the groups once more, each tile with
  *
  *   P = exp(S - lse)    dP = G V'    dS = P o (dP - d)
- *   dV += P' G          dK += dS' Q  dQ += dS (K / sqrt D)
+ *   dV += P' G          dK += dS' Q  dQ += dS K
  *
- * and the rows of dQ, dK, dV are added where they came from.  Where keys are divided by their
- * length, k^ = k r, r = 1 / sqrt(|k|^2 + tiny):  dk = r (dk^ - k^ (k^.dk^)).
+ * with 1/sqrt D in the rows K; and the rows of dQ, dK, dV are added where they came from.  Where
+ * keys are divided by their length, k^ = k r, r = 1 / sqrt(|k|^2 + tiny):  dk = r (dk^ - k^
+ * (k^.dk^)).
  *
  * Every product is NN or TN, but for decoding: fewer than FEW queries have their scores by NT.
  *
@@ -64,46 +65,57 @@ static la_range columns(const work *w, const la_sparse_group *g, la_range i, la_
     return seen;
 }
 
-/* S (rows,n) of the columns from `at` on of a tile that has `keys`. */
-static void scores(dims s, const head *a, const work *w, const la_sparse_group *g, la_range i,
-                   la_range seen, la_range keys) {
-    const int64_t rows = i.to - i.from, n = seen.to - seen.from, at = seen.from - keys.from;
-    load_queries(s, a, w, g->q + i.from, rows);
-    if (rows < FEW)
-        la_gemm_nt(LA_SET, rows, n, s.D, w->Q, s.D, w->K + at * s.D, s.D, w->P, s.ld);
+/* n up to a multiple of WIDE: columns that are computed, though nobody looks at the last ones. */
+static int64_t wide(int64_t n) { return la_ceil_div(n, WIDE) * WIDE; }
+
+/* S (rows,n) of the columns from `at` on of a tile. */
+static void scores(dims s, const head *a, const work *w, const int32_t *q, int64_t rows,
+                   const la_real *Q, int64_t ldq, const int32_t *k, int64_t n, int64_t at) {
+    if (s.T < FEW)
+        la_gemm_nt(LA_SET, rows, n, s.D, Q, ldq, w->K + at * s.D, s.D, w->P, s.ld);
     else
-        la_gemm_nn(LA_SET, rows, n, s.D, w->Q, s.D, w->KT + at, keys.to - keys.from, w->P, s.ld);
+        la_gemm_nn(LA_SET, rows, wide(n), s.D, Q, ldq, w->KT + at, s.ld, w->P, s.ld);
     if (a->p->bias)
-        a->p->bias(&a->text, rows, g->q + i.from, n, g->k + seen.from, (int32_t *)w->lo,
-                   (int32_t *)w->hi, w->P, s.ld);
+        a->p->bias(&a->text, rows, q, n, k, (int32_t *)w->lo, (int32_t *)w->hi, w->P, s.ld);
+}
+
+/* O of the tile's queries, scaled by how far m moved: where o is, or in scratch; ld is that of
+ * either. */
+static la_real *load_sums(dims s, const head *a, const work *w, const int32_t *q, int64_t rows,
+                          int64_t *ld) {
+    const int direct = in_place(q, rows);
+    *ld = direct ? a->ldo : s.E;
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t t = q[r] - a->text.past;
+        la_real      *o = a->o + t * a->ldo, *to = direct ? o : w->O + r * s.E;
+        if (w->l[t] == 0) /* o holds nothing yet */
+            memset(to, 0, (size_t)s.E * sizeof *to);
+        else if (w->shrink[r] != 1 || !direct)
+            la_vec_table()->scale(s.E, w->shrink[r], o, to);
+        w->m[t] = w->row_m[r], w->l[t] = w->row_l[r];
+    }
+    return direct ? a->o + (q[0] - a->text.past) * a->ldo : w->O;
 }
 
 static void forward_tile(dims s, const head *a, const work *w, const la_sparse_group *g, la_range i,
                          la_range keys) {
-    const la_vec  *vec = la_vec_table();
     const la_range seen = columns(w, g, i, keys);
-    const int64_t  rows = i.to - i.from, n = seen.to - seen.from;
+    const int64_t  rows = i.to - i.from, n = seen.to - seen.from, at = seen.from - keys.from;
     const int32_t *q = g->q + i.from;
+    int64_t        ldq = a->ldq, ldo;
     if (n <= 0) return;
-    scores(s, a, w, g, i, seen, keys);
+    const la_real *Q = load_queries(a, q, rows, a->q, s.D, w->Q, &ldq);
+    scores(s, a, w, q, rows, Q, ldq, g->k + seen.from, n, at);
     for (int64_t r = 0; r < rows; r++) {
         w->row_m[r] = w->m[q[r] - a->text.past], w->row_l[r] = w->l[q[r] - a->text.past];
         la_prefetch(s.E, a->o, (q[r] - a->text.past) * a->ldo);
     }
-    vec->softmax_ranges(rows, n, (int32_t *)w->lo, (int32_t *)w->hi, w->P, s.ld, w->row_m, w->row_l,
-                        w->shrink);
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t t = q[r] - a->text.past;
-        if (w->l[t] == 0) /* o holds nothing yet */
-            memset(w->O + r * s.E, 0, (size_t)s.E * sizeof *w->O);
-        else
-            vec->scale(s.E, w->shrink[r], a->o + t * a->ldo, w->O + r * s.E);
-        w->m[t] = w->row_m[r], w->l[t] = w->row_l[r];
-    }
-    la_gemm_nn(LA_ADD, rows, s.E, n, w->P, s.ld, w->V + (seen.from - keys.from) * s.E, s.E, w->O,
-               s.E);
-    for (int64_t r = 0; r < rows; r++)
-        memcpy(a->o + (q[r] - a->text.past) * a->ldo, w->O + r * s.E, (size_t)s.E * sizeof *w->O);
+    la_vec_table()->softmax_ranges(rows, n, (int32_t *)w->lo, (int32_t *)w->hi, w->P, s.ld,
+                                   w->row_m, w->row_l, w->shrink);
+    la_real *O = load_sums(s, a, w, q, rows, &ldo);
+    la_gemm_nn(LA_ADD, rows, s.E, n, w->P, s.ld, w->V + at * s.E, s.E, O, ldo);
+    for (int64_t r = 0; r < rows && O == w->O; r++)
+        memcpy(a->o + (q[r] - a->text.past) * a->ldo, O + r * s.E, (size_t)s.E * sizeof *O);
 }
 
 /* o and lse of queries whose keys have all been seen. */
@@ -143,34 +155,40 @@ static void backward_tile(dims s, const head *a, const work *w, const la_sparse_
     const la_range seen = columns(w, g, i, keys);
     const int64_t  rows = i.to - i.from, n = seen.to - seen.from, at = seen.from - keys.from;
     const int32_t *q = g->q + i.from;
+    int64_t        ldq = a->ldq, ldg = a->ldo;
     if (n <= 0) return;
-    scores(s, a, w, g, i, seen, keys);
+    const la_real *Q = load_queries(a, q, rows, a->q, s.D, w->Q, &ldq);
+    const la_real *G = load_queries(a, q, rows, a->g, s.E, w->G, &ldg);
+    scores(s, a, w, q, rows, Q, ldq, g->k + seen.from, n, at);
+    la_gemm_nn(LA_SET, rows, wide(n), s.E, G, ldg, w->VT + at, s.ld, w->dS, s.ld);
     for (int64_t r = 0; r < rows; r++) {
         const int64_t t = q[r] - a->text.past;
-        memcpy(w->G + r * s.E, a->g + t * a->ldo, (size_t)s.E * sizeof *w->G);
         w->row_m[r] = w->m[t], w->row_l[r] = w->l[t];
         if (a->dq) la_prefetch(s.D, a->dq, t * a->ldq);
     }
-    la_gemm_nn(LA_SET, rows, n, s.E, w->G, s.E, w->VT + at, keys.to - keys.from, w->dS, s.ld);
     la_vec_table()->softmax_ranges_backward(rows, n, (int32_t *)w->lo, (int32_t *)w->hi, w->row_l,
                                             w->row_m, w->P, w->dS, s.ld);
-    la_gemm_tn(LA_ADD, n, s.E, rows, w->P, s.ld, w->G, s.E, w->dV + at * s.E, s.E);
-    la_gemm_tn(LA_ADD, n, s.D, rows, w->dS, s.ld, w->Q, s.D, w->dK + at * s.D, s.D);
-    if (!a->dq) return;
-    la_gemm_nn(LA_SET, rows, s.D, n, w->dS, s.ld, w->K + at * s.D, s.D, w->O, s.D);
-    for (int64_t r = 0; r < rows; r++)
-        la_vec_table()->axpy(s.D, s.scale, w->O + r * s.D, a->dq + (q[r] - a->text.past) * a->ldq);
+    la_gemm_tn(LA_ADD, n, s.E, rows, w->P, s.ld, G, ldg, w->dV + at * s.E, s.E);
+    la_gemm_tn(LA_ADD, n, s.D, rows, w->dS, s.ld, Q, ldq, w->dK + at * s.D, s.D);
+    if (a->dq && in_place(q, rows))
+        la_gemm_nn(LA_ADD, rows, s.D, n, w->dS, s.ld, w->K + at * s.D, s.D,
+                   a->dq + (q[0] - a->text.past) * a->ldq, a->ldq);
+    else if (a->dq) {
+        la_gemm_nn(LA_SET, rows, s.D, n, w->dS, s.ld, w->K + at * s.D, s.D, w->O, s.D);
+        scatter(a, rows, q, 1, w->O, s.D, a->dq, a->ldq, NULL);
+    }
 }
 
+/* In K there is 1/sqrt D, and not in Q. */
 static void put_keys(dims s, const head *a, const work *w, const int32_t *list, int64_t n) {
     const la_vec *vec = la_vec_table();
     for (int64_t i = 0; i < n && a->p->unit_keys; i++) {
         la_real *dk = w->dK + i * s.D, *k = w->K + i * s.D;
-        vec->axpy(s.D, -vec->dot(s.D, k, dk), k, dk);
+        vec->axpy(s.D, -vec->dot(s.D, k, dk) / (s.scale * s.scale), k, dk);
         vec->scale(s.D, w->r[i], dk, dk);
     }
-    scatter(a, n, list, w->dK, s.D, a->dk, a->ldk, a->dK);
-    scatter(a, n, list, w->dV, s.E, a->dv, a->ldv, a->dV);
+    scatter(a, n, list, s.scale, w->dK, s.D, a->dk, a->ldk, a->dK);
+    scatter(a, n, list, 1, w->dV, s.E, a->dv, a->ldv, a->dV);
 }
 
 /* d and lse; and the queries that see but themselves. */
@@ -199,18 +217,17 @@ static void put_state_gradient(const la_node *n, dims s, const head *a) {
 
 /* All tiles of a group, forward or backward: of keys, and for each of those, of queries. */
 static void walk(dims s, const head *a, const work *w, const la_sparse_group *g, int back) {
-    const int64_t rows = g->tile > 0 ? la_min(g->tile, s.R) : s.R;
     for (int64_t c = 0; g->nq && c * s.C < g->nk; c++) {
         const la_range k = la_cut(g->nk, s.C, c);
         const int64_t  keys = k.to - k.from;
         load_keys(s, a, w, g->k + k.from, keys);
         if (back) {
-            la_transpose(keys, s.E, w->V, s.E, w->VT);
+            la_vec_table()->transpose(keys, s.E, w->V, s.E, w->VT, s.ld);
             memset(w->dK, 0, (size_t)(keys * s.D) * sizeof *w->dK);
             memset(w->dV, 0, (size_t)(keys * s.E) * sizeof *w->dV);
         }
-        for (int64_t i = 0; i * rows < g->nq; i++)
-            (back ? backward_tile : forward_tile)(s, a, w, g, la_cut(g->nq, rows, i), k);
+        for (int64_t i = 0; i * s.R < g->nq; i++)
+            (back ? backward_tile : forward_tile)(s, a, w, g, la_cut(g->nq, s.R, i), k);
         if (back) put_keys(s, a, w, g->k + k.from, keys);
     }
 }

@@ -22,7 +22,6 @@ typedef struct la_sparse_text {
 
 typedef struct la_sparse_group {
     int64_t  nq, nk;
-    int64_t  tile;            /* queries at a time that suit the ranges; 0: as usual             */
     int      last;            /* its queries are in no group after it                            */
     int32_t *q, *k, *lo, *hi; /* given with room for all positions; may be pointed elsewhere     */
 } la_sparse_group;

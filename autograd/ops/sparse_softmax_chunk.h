@@ -7,7 +7,9 @@
 
 enum {
     KEYS = 256,   /* of a tile: what is gathered of it stays in the L2                         */
-    QUERIES = 96, /* of a tile, at most                                                        */
+    QUERIES = 16, /* of a tile: with more, more of what is computed lies outside of the ranges;
+                     12, 24 and 32 were up to 10 % slower                                       */
+    WIDE = 16,    /* columns of a product at a time; ld is a multiple, and not a power of 2     */
     AHEAD = 6,    /* rows that are asked for before they are gathered                          */
 };
 
@@ -27,14 +29,14 @@ static dims get(const la_node *n) {
     s.keys = s.T + s.room;
     s.C = la_min(c->chunk > 0 ? c->chunk : KEYS, s.keys);
     s.R = la_min(la_min(QUERIES, s.C), s.T);
-    s.ld = la_ceil_div(s.C, 16) * 16;
+    s.ld = la_ceil_div(s.C, 16) * 16 + 16;
     return s;
 }
 
 typedef struct work {
     la_real *m, *l;                  /* (T) (T); backward d and lse                             */
     la_real *Q, *G, *O;              /* (R,D) (R,E) (R,E); backward O is dQ (R,D)               */
-    la_real *K, *V, *KT, *VT, *r;    /* (C,D) (C,E) (D,C) (E,C) (C)                             */
+    la_real *K, *V, *KT, *VT, *r;    /* (C,D) (C,E) (D,ld) (E,ld) (C)                             */
     la_real *P, *dS, *dK, *dV;       /* (R,ld) (R,ld) (C,D) (C,E)                               */
     la_real *row_m, *row_l, *shrink; /* (R): of the tile's rows                                */
     la_real *lo, *hi;                /* (R) integers, in the columns of the tile                */
@@ -52,8 +54,8 @@ static size_t carve(const la_node *n, dims s, la_real *at, work *w) {
              {&w->O, s.R * la_max(s.D, s.E)},
              {&w->K, s.C * s.D},
              {&w->V, s.C * s.E},
-             {&w->KT, s.C * s.D},
-             {&w->VT, s.C * s.E},
+             {&w->KT, s.D * s.ld},
+             {&w->VT, s.E * s.ld},
              {&w->r, s.C},
              {&w->P, s.R * s.ld},
              {&w->dS, s.R * s.ld},
@@ -125,14 +127,14 @@ static void gather(const head *a, int64_t n, const int32_t *list, const la_real 
     }
 }
 
-/* Adds rows to where those of the list come from; to NULL: nothing. */
-static void scatter(const head *a, int64_t n, const int32_t *list, const la_real *y, int64_t len,
-                    la_real *x, int64_t ld, la_real *ring) {
+/* Adds k y to the rows that those of the list come from; to NULL: nothing. */
+static void scatter(const head *a, int64_t n, const int32_t *list, la_real k, const la_real *y,
+                    int64_t len, la_real *x, int64_t ld, la_real *ring) {
     for (int64_t i = 0; i < n; i++, y += len) {
         const int64_t t = list[i] - a->text.past;
         la_real      *to = t >= 0 ? la_plus(x, t * ld) : la_plus(ring, list[i] % a->room * len);
         if (i + AHEAD < n && x) la_prefetch(len, x, (list[i + AHEAD] - a->text.past) * ld);
-        if (to) la_vec_table()->axpy(len, 1, y, to);
+        if (to) la_vec_table()->axpy(len, k, y, to);
     }
 }
 
@@ -143,24 +145,28 @@ static la_sparse_group group(const head *a, const work *w, int64_t i) {
     return g;
 }
 
+/* K, in which 1/sqrt D is, K' and V of the keys of a tile. */
 static void load_keys(dims s, const head *a, const work *w, const int32_t *list, int64_t n) {
     const la_vec *vec = la_vec_table();
     gather(a, n, list, a->k, a->ldk, a->K, s.D, w->K);
     gather(a, n, list, a->v, a->ldv, a->V, s.E, w->V);
-    for (int64_t i = 0; i < n && a->p->unit_keys; i++) {
+    for (int64_t i = 0; i < n; i++) {
         la_real *k = w->K + i * s.D;
-        w->r[i] = 1 / sqrt(vec->dot(s.D, k, k) + R(LA_SPARSE_TINY));
-        vec->scale(s.D, w->r[i], k, k);
+        w->r[i] = a->p->unit_keys ? 1 / sqrt(vec->dot(s.D, k, k) + R(LA_SPARSE_TINY)) : 1;
+        vec->scale(s.D, w->r[i] * s.scale, k, k);
     }
-    la_transpose(n, s.D, w->K, s.D, w->KT);
+    vec->transpose(n, s.D, w->K, s.D, w->KT, s.ld);
 }
 
-static void load_queries(dims s, const head *a, const work *w, const int32_t *q, int64_t rows) {
-    for (int64_t i = 0; i < rows; i++) {
-        const la_real *x = a->q - a->text.past * a->ldq;
-        if (i + AHEAD < rows) la_prefetch(s.D, x, q[i + AHEAD] * a->ldq);
-        la_vec_table()->scale(s.D, s.scale, x + q[i] * a->ldq, w->Q + i * s.D);
-    }
-}
+/* Queries of a tile that follow each other are worked on where they lie. */
+static int in_place(const int32_t *q, int64_t rows) { return q[rows - 1] - q[0] == rows - 1; }
 
+/* The rows x of the tile's queries, or a copy of them in y; ld is that of either. */
+static const la_real *load_queries(const head *a, const int32_t *q, int64_t rows, const la_real *x,
+                                   int64_t len, la_real *y, int64_t *ld) {
+    if (in_place(q, rows)) return x + (q[0] - a->text.past) * *ld;
+    gather(a, rows, q, x, *ld, NULL, len, y);
+    *ld = len;
+    return y;
+}
 #endif
