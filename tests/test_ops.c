@@ -494,6 +494,9 @@ START_TEST(linformer_says_what_it_cannot_do) {
     OK(la_attn_parse("linformer", 0, &c));
     la_attn_complete(&c, 8);
     FAILS(la_attn_check(&c, 1, 4), LA_ARG, "linformer has no causal form: it projects keys");
+}
+END_TEST
+
 /* Whatever favor's definition says: with many features the weights are those of exp(q.k / sqrt D).
  */
 static void attend(const char *spec, la_real *o) {
