@@ -245,7 +245,7 @@ END_TEST
 /* Eight texts that differ in their first token only, with other labels each: whoever does not look
  * back cannot tell them apart. */
 START_TEST(one_batch_is_learnt_by_heart_if_the_context_is_seen) {
-    enum { TEXTS = 8, LEN = 6, STEPS = 400 };
+    enum { TEXTS = 8, LEN = 5, STEPS = 400 }; /* two layers of w=3 see four tokens back */
     const la_optim_def *def;
     la_optim            o;
     model               m;
@@ -293,12 +293,18 @@ static la_lm_cfg combination(int i) {
 }
 
 static void move(la_params *p, const la_real *from, double step) {
-    for (size_t i = 0; i < la_params_len(p); i++)
-        la_params_x(p)[i] = from[i] + R(step * cos(1.3 * (double)i));
+    for (int i = 0; i < la_params_count(p); i++)
+        for (size_t n = 0, j = la_param_offset(p, i);
+             !la_param_frozen(p, i) && n < (size_t)la_len(la_param_shape(p, i)); n++, j++)
+            la_params_x(p)[j] = from[j] + R(step * cos(1.3 * (double)j));
 }
 
 START_TEST(the_gradient_predicts_the_loss_in_any_direction) {
-    la_lm_cfg    cfg = combination(_i);
+    la_lm_cfg cfg = combination(_i);
+    if (cfg.attn.mix[0].part[0].cfg.variant->shared_qk) {
+        printf("%s: no gradient of the whole model: a query may change its bucket\n", title(&cfg));
+        return;
+    }
     model        m;
     const double h = 1e-5;
     make(&m, &cfg, B, T, 1);
@@ -310,7 +316,7 @@ START_TEST(the_gradient_predicts_the_loss_in_any_direction) {
     double   along = 0, size = 0;
     for (int i = 0; i < la_params_count(p); i++) /* without the gaps */
         for (size_t j = la_param_offset(p, i), n = 0; n < (size_t)la_len(la_param_shape(p, i));
-             j++, n++) {
+             j++, n++) { /* 0 for frozen ones */
             along += (double)la_params_g(p)[j] * cos(1.3 * (double)j);
             size += fabs((double)la_params_g(p)[j]);
         }

@@ -68,6 +68,7 @@ const la_attn la_attn_cosformer = {
     .cost = "O(T D E) time, state 2D(E+1)",
     .file = "autograd/attention/cosformer.c",
     .options = "chunk eps d length decay norm",
+    .tiny = "length=96",
     .traits = LA_ATTN_ZERO_ROWS | LA_ATTN_POSITIONAL,
     .map = &map,
     .definition = la_kernel_definition,

@@ -40,11 +40,13 @@ static void backward(const la_map_rows *r, const la_real *x, const la_real *y, c
 
 static void definition(const la_attn_cfg *c, int64_t D, int64_t position, const double *x,
                        double *y) {
-    double total = 0;
+    double total = 0, top = 0;
     (void)c;
     (void)position;
-    for (int64_t i = 0; i < D; i++) total += exp(x[i]) + exp(-x[i]);
-    for (int64_t i = 0; i < D; i++) y[i] = exp(x[i]) / total, y[D + i] = exp(-x[i]) / total;
+    for (int64_t i = 0; i < D; i++) top = fmax(top, fabs(x[i]));
+    for (int64_t i = 0; i < D; i++)
+        total += (y[i] = exp(x[i] - top)) + (y[D + i] = exp(-x[i] - top));
+    for (int64_t i = 0; i < 2 * D; i++) y[i] /= total;
 }
 
 static const la_projection projection = {.width = rows_of_W};

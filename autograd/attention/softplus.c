@@ -23,7 +23,7 @@ static void definition(const la_attn_cfg *c, int64_t D, int64_t position, const 
                        double *y) {
     (void)c;
     (void)position;
-    for (int64_t i = 0; i < D; i++) y[i] = log(1 + exp(x[i]));
+    for (int64_t i = 0; i < D; i++) y[i] = fmax(x[i], 0) + log1p(exp(-fabs(x[i])));
 }
 
 const la_map la_map_softplus = {.name = "softplus",
