@@ -2,8 +2,7 @@
  *
  * A window's group is some queries that follow each other, and all keys from w-1 before the first
  * to the last, or to w-1 after it.  It has at least w queries, so that a key is gathered for two
- * groups at most (three both ways), and else as many as fill a tile of keys.  A tile has half a
- * window of queries: of the w + w/2 columns that it computes each row sees w. */
+ * groups at most (three both ways), and else as many as fill a tile of keys. */
 #include "autograd/kernel.h"
 #include "autograd/ops/sparse_softmax.h"
 

@@ -34,8 +34,7 @@ typedef struct la_sparse {
     /* Those below may be NULL. */
     size_t (*own)(const la_attn_cfg *c, int64_t D, int64_t keys); /* reals of x->own, at most     */
     void (*begin)(const la_sparse_text *x);
-    /* Adds to a tile of scores S (rows,keys) of these positions; row i counts columns [lo_i,hi_i)
-     */
+    /* Adds to a tile of scores S (rows,keys) of these positions; of row i [lo_i,hi_i) counts     */
     void (*bias)(const la_sparse_text *x, int64_t rows, const int32_t *q, int64_t keys,
                  const int32_t *k, const int32_t *lo, const int32_t *hi, la_real *S, int64_t ld);
     void (*store)(const la_sparse_text *x, la_real *extra); /* rows of `room` reals              */

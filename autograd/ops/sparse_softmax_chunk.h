@@ -8,7 +8,7 @@
 enum {
     KEYS = 256,   /* of a tile: what is gathered of it stays in the L2                         */
     QUERIES = 16, /* of a tile: with more, more of what is computed lies outside of the ranges;
-                     12, 24 and 32 were up to 10 % slower                                       */
+                     12, 24 and 32 were up to 15 % slower                                       */
     WIDE = 16,    /* columns of a product at a time; ld is a multiple, and not a power of 2     */
     AHEAD = 6,    /* rows that are asked for before they are gathered                          */
 };
