@@ -24,8 +24,8 @@ void la_exp_backward(const la_map_rows *r, const la_real *x, const la_real *y, c
 void la_exp_definition(const la_attn_cfg *c, int64_t D, int64_t position, const double *x,
                        double *y);
 
-/* Beside keys that are given by logarithms a feature of a query below this counts as 0: the gradient
- * at it, which is divided by it, stays finite. */
+/* Beside keys that are given by logarithms a feature of a query below this counts as 0: the
+ * gradient at it, which is divided by it, stays finite. */
 #define LA_FEATURE_LEAST R(LA_REAL_BITS == 64 ? 1e-300 : 1e-30)
 
 /* Maps that other files name. */
