@@ -21,7 +21,7 @@ set(header_tape "(^|/)tape_impl\\.h$")
 set(header_chunk "_chunk\\.h$")
 set(header_tile "_tile\\.h$")
 set(header_isa "(^|/)vec_isa\\.h$")
-set(owner_chunk autograd/ops/causal_linear.c autograd/ops/full_linear.c autograd/ops/causal_exp_linear.c
+set(owner_chunk autograd/ops/causal_linear_chunk.h autograd/ops/causal_linear.c autograd/ops/full_linear.c autograd/ops/causal_exp_linear.c
     autograd/ops/sparse_softmax.c)
 set(owner_tile autograd/attention/softmax.c autograd/attention/linformer.c)
 set(owner_isa tensor/vec_kernels.c tensor/gemm_kernels.c)

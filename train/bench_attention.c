@@ -16,7 +16,7 @@
 const char la_attn_flops_text[] =
     "flops of a head, forward + backward: 2 and 5 products of 2 D for each query and key that "
     "meet, which\n"
-    "is T^2 D (2 + 5) for causal softmax (Dao et al. 2022 count the same); linear variants with m "
+    "is T (T+1) D (2 + 5) for causal softmax (Dao et al. 2022 count the same); linear variants with m "
     "features\n"
     "T m E (4 + 10), 2 and 5 products with the state; none has no arithmetic";
 
@@ -163,6 +163,7 @@ la_status la_bench_variant(const la_config *c, la_attn_cfg *out) {
                        "--attn %s is for a whole model (bench train); here one variant is measured",
                        c->attn);
     *out = p.mix[0].part[0].cfg;
+    out->bidirectional = !strcmp(c->objective, "mlm");
     la_attn_complete(out, c->n);
     if (!la_attn_op(out))
         return la_fail(LA_ARG, "--attn %s adds no attention: there is nothing to measure", c->attn);
@@ -220,9 +221,11 @@ la_status la_bench_attention(la_bench *b) {
     LA_TRY(la_bench_peak(b));
     if (la_config_given(c, LA_OPT_attn)) return row(b, &attn, c->attn);
     for (int i = 0; la_attns[i]; i++) {
-        attn = la_attn_usual(la_attns[i], c->n);
-        attn.eps = c->eps;
-        if (la_attn_op(&attn) && !la_attns[i]->not_causal) LA_TRY(row(b, &attn, la_attns[i]->name));
+        la_attn_cfg usual = la_attn_usual(la_attns[i], c->n);
+        usual.eps = c->eps;
+        usual.bidirectional = attn.bidirectional;
+        if (la_attn_op(&usual) && (usual.bidirectional || !la_attns[i]->not_causal))
+            LA_TRY(row(b, &usual, la_attns[i]->name));
     }
     return LA_OK;
 }

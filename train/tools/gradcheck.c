@@ -80,7 +80,7 @@ static la_status check(const la_config *c, int *failed) {
         la_subject s;
         LA_TRY(la_subject_find(c->names[i], &s));
     }
-    printf("%-16s %-6s %s\n", "name", "cases", "worst error");
+    printf("%-44s %-6s %s\n", "name", "cases", "worst error");
     for (int i = 0; i < n; i++) {
         la_subject s;
         double     worst;
@@ -92,7 +92,7 @@ static la_status check(const la_config *c, int *failed) {
         while (s.cases[cases].name) cases++;
         LA_TRY(check_subject(&s, 0, &worst));
         int ok = worst < LIMIT;
-        printf("%-16s %-6d %-12.1e %s\n", s.name, cases, worst, ok ? "pass" : "FAIL");
+        printf("%-44s %-6d %-12.1e %s\n", s.name, cases, worst, ok ? "pass" : "FAIL");
         fflush(stdout);
         *failed += !ok;
     }
