@@ -19,15 +19,13 @@ static void fill(int p, const la_node *x) {
     }
 }
 
-/* Whether the variant, or a map that it asks for, is not there, or not in this direction; else cfg.
- */
-static int missing(const golden_model *m, la_attn_cfg *cfg) {
-    la_status s = la_attn_parse(m->variant, 1e-6, cfg);
-    if (s == LA_NAME) return 1;
-    OK(s);
-    cfg->bidirectional = m->flag;
-    la_attn_complete(cfg, LONGEST);
-    return la_attn_op(cfg) == NULL;
+static la_attn_cfg cfg_of(const golden_model *m) {
+    la_attn_cfg cfg;
+    OK(la_attn_parse(m->variant, 1e-6, &cfg));
+    cfg.bidirectional = m->flag;
+    la_attn_complete(&cfg, LONGEST);
+    ck_assert_msg(la_attn_op(&cfg) != NULL, "%s is not there in this direction", m->variant);
+    return cfg;
 }
 
 static void compare_gradient(const golden_model *m, const char *name, const la_node *x) {
@@ -70,29 +68,22 @@ static void compare_variant(const golden_model *m, const la_attn_cfg *cfg) {
 }
 
 START_TEST(outputs_and_gradients_are_pytorchs) {
-    la_attn_cfg cfg;
-    if (missing(models + _i, &cfg))
-        printf("%s bidirectional %d: not compared with PyTorch: it is not there, or not in this "
-               "direction\n",
-               models[_i].variant, models[_i].flag);
-    else
-        compare_variant(models + _i, &cfg);
+    la_attn_cfg cfg = cfg_of(models + _i);
+    compare_variant(models + _i, &cfg);
 }
 END_TEST
 
 START_TEST(by_chunks_they_are_the_same) {
-    la_attn_cfg cfg;
-    if (missing(models + _i, &cfg) || !strstr(cfg.variant->options, "chunk")) return;
+    la_attn_cfg cfg = cfg_of(models + _i);
+    if (!strstr(cfg.variant->options, "chunk")) return;
     for (cfg.chunk = 1; cfg.chunk < 6; cfg.chunk += 2) compare_variant(models + _i, &cfg);
 }
 END_TEST
 
 /* Whether the file has a variant in a direction that there is. */
 static int covered(const la_attn *a, int bidirectional) {
-    la_attn_cfg cfg;
     for (int i = 0; i < n_models; i++)
-        if (models[i].flag == bidirectional && !missing(models + i, &cfg) && cfg.variant == a)
-            return 1;
+        if (models[i].flag == bidirectional && cfg_of(models + i).variant == a) return 1;
     return 0;
 }
 

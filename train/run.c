@@ -126,10 +126,12 @@ static void show_plan(const la_run_state *r) {
         printf("%s: %lld tokens to train on, ", c->data, (long long)r->texts.train.n);
     printf("%lld to validate, vocabulary %d\n", (long long)r->texts.valid.n,
            la_tokenizer_vocab(r->texts.tokenizer));
-    printf("%lld parameters; memory %.1f MiB: weights, gradients and optimiser %.1f, step %.1f "
+    printf("%lld parameters", (long long)la_params_numbers(p));
+    if (la_params_frozen_numbers(p))
+        printf(", and %lld numbers that are not trained", (long long)la_params_frozen_numbers(p));
+    printf("; memory %.1f MiB: weights, gradients and optimiser %.1f, step %.1f "
            "(%.1f without sharing), "
            "evaluation %.1f; %d threads\n",
-           (long long)la_params_numbers(p),
            (double)(la_trainer_bytes(&r->trainer) + la_tape_bytes(r->evaluator.tape)) / 0x1p20,
            (double)(la_trainer_bytes(&r->trainer) - la_tape_bytes(r->trainer.tape)) / 0x1p20,
            (double)la_tape_bytes(r->trainer.tape) / 0x1p20,
