@@ -228,8 +228,13 @@ static void print_bash(FILE *out, la_tool tool) {
 }
 
 /* --- --list-attn --- */
-static void print_attn_option(void *out, const char *option, const char *help) {
-    fprintf(out, "    %-16s %s\n", option, help);
+static void print_default(void *out, const char *option, const char *help) {
+    (void)help;
+    fprintf(out, " %s", option);
+}
+
+static void print_key(void *out, const char *key, const char *help) {
+    fprintf(out, "    %-9s %s\n", key, help);
 }
 
 static const char *directions(const la_attn *a) {
@@ -245,8 +250,17 @@ static void print_attn(FILE *out) {
         fprintf(out, "%s%s, %s\n", i ? "\n" : "", a->name, directions(a));
         for (size_t k = 0; k < sizeof lines / sizeof *lines; k++)
             if (lines[k] && *lines[k]) fprintf(out, "    %s\n", lines[k]);
-        la_attn_options(a, print_attn_option, out);
+        if (*a->options) fputs("    options:", out);
+        la_attn_options(a, print_default, out);
+        if (*a->options) putc('\n', out);
     }
+    fputs("\nOptions stand after the name, NAME:key=value,key=value; their defaults are above.\n",
+          out);
+    la_attn_options(NULL, print_key, out);
+    fputs("\nLayers can differ, elu1/elu1/window:w=32 (the pattern repeats), and heads within a "
+          "layer,\n"
+          "elu1@2+window:w=32@2.  Formulas are causal; both ways, sums are over all tokens.\n",
+          out);
 }
 
 void la_config_help(FILE *out, la_tool tool, la_help_kind kind) {

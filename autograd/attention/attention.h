@@ -124,7 +124,7 @@ struct la_attn {
     double        floor;      /* the normaliser is this, where it would be less: signed kernels */
     const la_map *map;        /* of a kernel variant, else NULL                              */
     const struct la_sparse *sparse; /* which keys a query sees, ops/sparse_softmax.h; else NULL */
-    const la_op  *causal, *full; /* NULL: that of the maps, or none at all                    */
+    const la_op *causal, *full;     /* NULL: that of the maps, or none at all                    */
     /* NULL where there is nothing to say: */
     void (*complete)(la_attn_cfg *c, int64_t longest); /* options left at 0                   */
     la_status (*check)(const la_attn_cfg *c, int64_t H, int64_t D); /* options against sizes  */
@@ -146,8 +146,9 @@ la_status la_attn_find(const char     *name,
                        const la_attn **out); /* LA_NAME lists the names, nearest first */
 /* NAME[:key=value,...]; LA_NAME and LA_ARG are sentences for whoever typed it.  spec.c */
 la_status la_attn_parse(const char *spec, double eps, la_attn_cfg *out);
-/* A line for each key that the variant reads, for help: calls line(ctx, "w=32", help). */
-void la_attn_options(const la_attn *a, void line(void *ctx, const char *option, const char *help),
+/* The options that the variant reads with their defaults, "w=32"; all keys by themselves if a is
+ * NULL.  Calls each(ctx, option, help). */
+void la_attn_options(const la_attn *a, void each(void *ctx, const char *option, const char *help),
                      void *ctx);
 /* The usual options of a variant, for texts of up to `longest` tokens. */
 la_attn_cfg   la_attn_usual(const la_attn *a, int64_t longest);
@@ -224,7 +225,7 @@ static inline la_node *la_attn_at(const la_node *n, int which) {
 int64_t la_attn_tokens(const la_node *n,
                        int64_t        b);                 /* valid ones of batch row b: T without a mask */
 int64_t la_attn_past(const la_node *n, int64_t b); /* tokens before them: 0 without a state       */
-int64_t la_attn_room(const la_node *n); /* tokens that fit the state; 0: any number */
+int64_t la_attn_room(const la_node *n);            /* tokens that fit the state; 0: any number */
 
 /* Checks what all have in common and fills the shapes of the plan. */
 la_status la_attn_infer(const la_node *n, la_plan *p);

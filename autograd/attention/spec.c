@@ -154,12 +154,12 @@ static void default_of(const la_attn *a, const struct key *k, char *text, size_t
     }
 }
 
-void la_attn_options(const la_attn *a, void line(void *ctx, const char *option, const char *help),
+void la_attn_options(const la_attn *a, void each(void *ctx, const char *option, const char *help),
                      void *ctx) {
     char text[64];
-    for (const struct key *k = keys; k->name; k++)
-        if (has(a->options, k->name)) {
-            default_of(a, k, text, sizeof text);
-            line(ctx, text, k->help);
-        }
+    for (const struct key *k = keys; k->name; k++) {
+        if (a && !has(a->options, k->name)) continue;
+        if (a) default_of(a, k, text, sizeof text);
+        each(ctx, a ? text : k->name, k->help);
+    }
 }

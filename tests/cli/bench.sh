@@ -44,7 +44,7 @@ json() { # LINES MODE ARG...
 }
 
 # --- attention: all variants but none, or one; softmax's arithmetic by hand ---
-variants=$("$bin/train" --list-attn | grep -cE '^[a-z]')
+variants=$("$bin/train" --list-attn | grep -cE '^[a-z0-9-]+, ')
 repeats=1 # each mode also measures the peak, as often as that
 json $((variants - 2)) attention --n=100 --d=16 --heads=2 --batch=2
 has n d heads batch threads repeats forward_ms backward_ms forward_min_ms backward_min_ms planned_bytes
