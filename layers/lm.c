@@ -16,6 +16,12 @@
 
 static const double STD = 0.02;
 
+static int attends(const la_lm_cfg *c) { /* any layer */
+    for (int i = 0; i < c->attn.n; i++)
+        if (!la_attn_mix_is_none(&c->attn.mix[i])) return 1;
+    return 0;
+}
+
 static la_status check(la_lm_cfg *c) {
     if (c->vocab < 1 || c->dim < 1 || c->layers < 1 || c->heads < 1 || c->block_size < 1)
         return la_fail(LA_ARG,
@@ -34,6 +40,9 @@ static la_status check(la_lm_cfg *c) {
     if (c->short_conv == 1 || c->short_conv < 0)
         return la_fail(LA_ARG, "a short convolution of %lld tokens sees no other: take 2 or more",
                        (long long)c->short_conv);
+    if (c->short_conv && !attends(c))
+        return la_fail(LA_ARG,
+                       "a short convolution is over q, k and v, and no layer has attention");
     return la_attn_pattern_complete(&c->attn, c->layers, c->heads, c->dim, c->block_size,
                                     c->bidirectional);
 }

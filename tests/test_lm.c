@@ -26,9 +26,10 @@ static la_lm_cfg tiny(const char *spec, la_pos pos, int bias) {
 
 static const char *title(const la_lm_cfg *c) {
     static char text[96];
-    snprintf(
-        text, sizeof text, "%s%s, positions %s, bias %d", c->attn.mix[0].part[0].cfg.variant->name,
-        c->attn.n > 1 || c->attn.mix[0].n > 1 ? " and others" : "", pos_names[c->pos], c->bias);
+    snprintf(text, sizeof text, "%s%s, positions %s, bias %d%s",
+             c->attn.mix[0].part[0].cfg.variant->name,
+             c->attn.n > 1 || c->attn.mix[0].n > 1 ? " and others" : "", pos_names[c->pos], c->bias,
+             c->short_conv ? ", short convolution" : "");
     return text;
 }
 
@@ -66,9 +67,9 @@ static void fill_tokens(model *m) {
         }
 }
 
-/* state NULL: a whole text. */
-static void record(model *m, la_lm *lm, int64_t b, int64_t len, int grad, la_real *state,
-                   int64_t capacity) {
+/* state NULL: a whole text; mask NULL: of valid tokens. */
+static void record_masked(model *m, la_lm *lm, int64_t b, int64_t len, int grad, la_real *state,
+                          int64_t capacity, const int32_t *mask) {
     *m = (model){.lm = lm, .b = b, .len = len};
     m->tokens = calloc((size_t)(3 * b * len), sizeof *m->tokens);
     m->positions = m->tokens + b * len;
@@ -78,12 +79,18 @@ static void record(model *m, la_lm *lm, int64_t b, int64_t len, int grad, la_rea
     la_lm_input in = {.tokens = la_integers(m->t, "tokens", la_shape2(b, len), m->tokens),
                       .positions = la_integers(m->t, "positions", la_shape2(b, len), m->positions),
                       .past = la_integers(m->t, "past", la_shape1(1), &m->past),
+                      .mask = mask ? la_integers(m->t, "mask", la_shape2(b, len), mask) : NULL,
                       .state = state,
                       .capacity = capacity};
     m->logits = la_keep(la_lm_logits(lm, m->t, &in));
     m->loss = la_cross_entropy(m->t, m->logits,
                                la_integers(m->t, "labels", la_shape2(b, len), m->labels));
     OK(la_tape_seal(m->t, m->loss));
+}
+
+static void record(model *m, la_lm *lm, int64_t b, int64_t len, int grad, la_real *state,
+                   int64_t capacity) {
+    record_masked(m, lm, b, len, grad, state, capacity, NULL);
 }
 
 static void erase(model *m, int with_lm) {
@@ -289,7 +296,9 @@ END_TEST
 /* --- the whole model: _i is variant and positions --- */
 
 static la_lm_cfg combination(int i) {
-    return tiny(causal_spec(i / POSITIONS), (la_pos)(i % POSITIONS), i % 2);
+    la_lm_cfg cfg = tiny(causal_spec(i / POSITIONS), (la_pos)(i % POSITIONS), i % 2);
+    if (i % 5 == 1 && !la_attn_mix_is_none(&cfg.attn.mix[0])) cfg.short_conv = 3;
+    return cfg;
 }
 
 static void move(la_params *p, const la_real *from, double step) {
@@ -349,6 +358,42 @@ START_TEST(the_last_token_changes_no_bit_of_an_earlier_logit) {
     }
     free(before);
     erase(&m, 1);
+}
+END_TEST
+
+/* A text with masked tokens against the one that has only the others: logits, loss, gradients. */
+START_TEST(masked_tokens_are_as_if_they_were_not_there) {
+    static const int32_t mask[T] = {1, 0, 1, 1, 0, 0, 1, 1, 0};
+    enum { VALID = 5 };
+    la_lm_cfg cfg = combination(_i);
+    model     all, valid;
+    la_lm    *lm;
+    OK(la_lm_create(&lm, &cfg, 1, 1));
+    golden_start(lm);
+    record_masked(&all, lm, 1, T, 1, NULL, 0, mask);
+    record(&valid, lm, 1, VALID, 1, NULL, 0);
+    for (int t = 0, n = 0; t < T; t++) {
+        all.positions[t] = n;
+        if (!mask[t]) all.labels[t] = -1;
+        if (mask[t]) valid.tokens[n] = all.tokens[t], valid.labels[n++] = all.labels[t];
+    }
+    const int64_t len = (int64_t)la_params_len(lm->params);
+    double        masked = loss(&all), compact = loss(&valid);
+    ck_assert_msg(fabs(masked - compact) <= BY_PRECISION(1e-5, 1e-12) * compact,
+                  "%s: loss %.9g with masked tokens, %.9g without", title(&cfg), masked, compact);
+    for (int t = 0, n = 0; t < T; n += mask[t++])
+        ck_assert_msg(!mask[t] || gap(V, all.logits->x + t * V, valid.logits->x + n * V) <=
+                                      BY_PRECISION(1e-3, 1e-11),
+                      "%s: other logits at token %d", title(&cfg), t);
+    OK(la_tape_backward(all.t, 1));
+    la_real *g = copy_of(len, la_params_g(lm->params));
+    clear(lm->params);
+    OK(la_tape_backward(valid.t, 1));
+    double top = largest(len, g), d = gap(len, g, la_params_g(lm->params));
+    ck_assert_msg(d <= BY_PRECISION(1e-3, 1e-10) * top, "%s: gradients %g apart, largest %g",
+                  title(&cfg), d, top);
+    free(g);
+    erase(&valid, 0), erase(&all, 1);
 }
 END_TEST
 
@@ -734,6 +779,7 @@ int main(void) {
         printf("not checked in float: the gradient against differences, which need double; see the "
                "64-bit test\n");
     tcase_add_loop_test(c, the_last_token_changes_no_bit_of_an_earlier_logit, 0, n);
+    tcase_add_loop_test(c, masked_tokens_are_as_if_they_were_not_there, 0, n);
     tcase_add_loop_test(c, decoding_token_by_token_gives_the_logits_of_the_whole_text, 0, n);
     tcase_add_loop_test(c, decoding_goes_on_from_a_prompt, 0, n);
     tcase_add_loop_test(c, recomputation_changes_no_bit_and_needs_less_memory, 0, n);
