@@ -145,7 +145,7 @@ la_status la_lm_create(la_lm **lm, const la_lm_cfg *cfg, uint64_t seed, int with
 void      la_lm_destroy(la_lm *lm);
 
 /* What changes at the beginning of a training step, by seed and step alone: random features. */
-void      la_lm_begin_step(la_lm *lm, uint64_t seed, int64_t step);
+void la_lm_begin_step(la_lm *lm, uint64_t seed, int64_t step);
 
 /* What decoding carries from one replay to the next, owned by the caller: la_lm_state_len reals,
  * set to the start of a text by la_lm_state_start. */
@@ -164,8 +164,11 @@ typedef struct la_lm_input {
     la_node **weights;   /* of all layers, la_lm_groups() of them                              */
 } la_lm_input;
 
+/* Tokens that a text may have at most, by its positions or by attention that weighs places; 0: any.
+ */
+int64_t la_lm_longest(const la_lm *lm);
 /* Groups of heads that attend, over all layers. */
-int la_lm_groups(const la_lm *lm);
+int     la_lm_groups(const la_lm *lm);
 
 /* Of the V tokens, also where there is a [MASK]. */
 la_node *la_lm_logits(const la_lm *lm, la_tape *t, const la_lm_input *in); /* (B,T,V) */

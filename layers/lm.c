@@ -147,6 +147,18 @@ void la_lm_state_start(const la_lm *lm, int64_t B, int64_t capacity, la_real *st
     }
 }
 
+int64_t la_lm_longest(const la_lm *lm) {
+    int64_t least = lm->cfg.pos == LA_POS_LEARNED ? lm->cfg.block_size : 0;
+    for (int64_t i = 0; i < lm->cfg.layers; i++) {
+        const la_attn_layer *l = &lm->blocks[i].attn;
+        for (int j = 0; lm->blocks[i].attends && j < l->n_groups; j++) {
+            int64_t most = la_attn_longest(&l->group[j].cfg);
+            if (most > 0 && (least == 0 || most < least)) least = most;
+        }
+    }
+    return least;
+}
+
 int la_lm_groups(const la_lm *lm) {
     int n = 0;
     for (int64_t i = 0; i < lm->cfg.layers; i++)

@@ -80,6 +80,13 @@ static la_status complete_mix(la_attn_mix *m, int64_t heads, int64_t dim, int64_
         p->cfg.bidirectional = bidirectional;
         la_attn_complete(&p->cfg, longest);
         LA_TRY(la_attn_check(&p->cfg, p->heads, dim / heads));
+        int64_t most = la_attn_longest(&p->cfg);
+        if (most > 0 && most < longest)
+            return la_fail(LA_ARG,
+                           "%s with length=%lld reads texts of that many tokens, and --block-size "
+                           "is %lld: take length=%lld or more",
+                           p->cfg.variant->name, (long long)most, (long long)longest,
+                           (long long)longest);
         if (m->n > 1 && !la_attn_op(&p->cfg))
             return la_fail(LA_ARG, "%s cannot be mixed with others over heads: it has no output",
                            p->cfg.variant->name);

@@ -59,10 +59,12 @@ typedef struct la_attn_timing {
     la_samples forward, backward;
     size_t     planned, peak; /* bytes: of the tape; growth of what is in memory, 0: unknown */
 } la_attn_timing;
-/* The one variant that --attn names. */
-la_status la_bench_variant(const la_config *c, la_attn_cfg *out);
-la_status la_attn_time(const la_bench *b, const la_attn_cfg *attn, int64_t n, double seconds,
-                       la_attn_timing *out);
+/* The one variant that --attn names, and what another is by default; options that depend on the
+ * length of the text are left open. */
+la_status   la_bench_variant(const la_config *c, la_attn_cfg *out);
+la_attn_cfg la_bench_usual(const la_config *c, const la_attn *a);
+la_status   la_attn_time(const la_bench *b, const la_attn_cfg *attn, int64_t n, double seconds,
+                         la_attn_timing *out);
 
 /* --- output --- */
 typedef struct la_cell {

@@ -16,14 +16,18 @@
 const char la_attn_flops_text[] =
     "flops of a head, forward + backward: 2 and 5 products of 2 D for each query and key that "
     "meet, which\n"
-    "is T (T+1) D (2 + 5) for causal softmax (Dao et al. 2022 count the same); linear variants with m "
+    "is T (T+1) D (2 + 5) for causal softmax (Dao et al. 2022 count the same); linear variants "
+    "with m "
     "features\n"
     "T m E (4 + 10), 2 and 5 products with the state; none has no arithmetic";
 
 la_attn_flops la_attn_flops_of(const la_attn_cfg *c, int64_t T, int64_t D) {
     const la_attn *a = c->variant;
     double         t = (double)T, d = (double)D;
+    la_attn_cfg    full = *c;
     if (!la_attn_op(c)) return (la_attn_flops){0};
+    la_attn_complete(&full, T);
+    c = &full;
     if (a->pairs)
         return (la_attn_flops){4 * a->pairs(c, T) * d, 10 * a->pairs(c, T) * d,
                                4 * (a->pairs(c, T + 1) - a->pairs(c, T)) * d};
@@ -164,10 +168,11 @@ la_status la_bench_variant(const la_config *c, la_attn_cfg *out) {
                        c->attn);
     *out = p.mix[0].part[0].cfg;
     out->bidirectional = !strcmp(c->objective, "mlm");
-    la_attn_complete(out, c->n);
-    if (!la_attn_op(out))
+    if (!la_attn_op(out) && !out->variant->not_causal)
         return la_fail(LA_ARG, "--attn %s adds no attention: there is nothing to measure", c->attn);
-    return la_attn_check(out, c->heads, c->d);
+    la_attn_cfg full = *out;
+    la_attn_complete(&full, c->n);
+    return la_attn_check(&full, c->heads, c->d);
 }
 
 static void say_head(const la_bench *b) {
@@ -177,6 +182,14 @@ static void say_head(const la_bench *b) {
                  (long long)c->batch, (long long)c->n, (long long)c->heads, (long long)c->d);
     la_bench_say(b, "%s", la_attn_flops_text);
     la_bench_say_peak(b);
+}
+
+la_attn_cfg la_bench_usual(const la_config *c, const la_attn *a) {
+    la_attn_cfg usual = a->usual;
+    usual.variant = a;
+    usual.eps = c->eps;
+    usual.bidirectional = !strcmp(c->objective, "mlm");
+    return usual;
 }
 
 /* name: the variant's, or --attn with its keys */
@@ -221,9 +234,7 @@ la_status la_bench_attention(la_bench *b) {
     LA_TRY(la_bench_peak(b));
     if (la_config_given(c, LA_OPT_attn)) return row(b, &attn, c->attn);
     for (int i = 0; la_attns[i]; i++) {
-        la_attn_cfg usual = la_attn_usual(la_attns[i], c->n);
-        usual.eps = c->eps;
-        usual.bidirectional = attn.bidirectional;
+        la_attn_cfg usual = la_bench_usual(c, la_attns[i]);
         if (la_attn_op(&usual) && (usual.bidirectional || !la_attns[i]->not_causal))
             LA_TRY(row(b, &usual, la_attns[i]->name));
     }

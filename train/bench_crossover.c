@@ -118,14 +118,10 @@ static la_status run(la_bench *b, la_attn_cfg wanted, const la_attn *softmax, co
                      curve *curves) {
     bool all = !la_config_given(b->c, LA_OPT_attn);
     int  count = 1; /* curves[0] is softmax */
-    la_attn_cfg first = la_attn_usual(softmax, 0);
-    first.bidirectional = wanted.bidirectional;
-    LA_TRY(measure(b, first, l, &curves[0]));
+    LA_TRY(measure(b, la_bench_usual(b->c, softmax), l, &curves[0]));
     for (int i = 0; la_attns[i]; i++) {
         la_attn_cfg attn =
-            la_attns[i] == wanted.variant && !all ? wanted : la_attn_usual(la_attns[i], 0);
-        attn.eps = all ? b->c->eps : wanted.eps;
-        attn.bidirectional = wanted.bidirectional;
+            la_attns[i] == wanted.variant && !all ? wanted : la_bench_usual(b->c, la_attns[i]);
         if (!la_attn_op(&attn) || attn.variant == softmax) continue;
         if (!attn.bidirectional && attn.variant->not_causal) continue;
         if (all || attn.variant == wanted.variant) LA_TRY(measure(b, attn, l, &curves[count++]));

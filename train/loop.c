@@ -138,9 +138,9 @@ static la_status after_step(la_run_state *r, const la_step *s) {
     /* After the line: a checkpoint never is ahead of the metrics. */
     if (isfinite(val) && r->best_step == r->step) la_run_save(r, 1);
     if (la_signal_stop()) return LA_OK;
-    if (r->c->sample_every && r->step && r->step % r->c->sample_every == 0) LA_TRY(sample(r));
     if (s && (r->step % every == 0 || r->step == r->c->max_iters || la_signal_save()))
         la_run_save(r, 0);
+    if (r->c->sample_every && r->step && r->step % r->c->sample_every == 0) return sample(r);
     return LA_OK;
 }
 

@@ -75,7 +75,8 @@ static la_status read_tokens(la_sampler *s, reader *r, const int32_t *ids) {
 
 static la_status create(la_sampler *s) {
     const la_lm_cfg *c = &s->lm->cfg;
-    if (c->pos == LA_POS_LEARNED) s->block = s->cfg.capacity = c->block_size;
+    s->block = la_lm_longest(s->lm);
+    if (s->block) s->cfg.capacity = s->block;
     s->state_len = la_lm_state_len(s->lm, 1, s->cfg.capacity);
     size_t bytes = s->state_len * sizeof *s->state, room = la_memory_available();
     if (room && bytes > room)

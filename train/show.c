@@ -73,11 +73,12 @@ static la_status check_size(text *x) {
     if (!x->layers)
         return la_fail(LA_ARG, "the model has no attention to show: all %lld layers are none",
                        (long long)c->layers);
-    if (c->pos == LA_POS_LEARNED && x->T > c->block_size)
+    const int64_t most = la_lm_longest(x->lm);
+    if (most > 0 && x->T > most)
         return la_fail(LA_ARG,
-                       "the prompt has %lld tokens, and the model has learned %lld positions: take "
-                       "a shorter one (a model trained with --pos rope or none has no limit)",
-                       (long long)x->T, (long long)c->block_size);
+                       "the prompt has %lld tokens, and the model reads %lld at a time: take a "
+                       "shorter one (with --pos rope or none most variants have no limit)",
+                       (long long)x->T, (long long)most);
     double squares = (double)c->heads * (double)x->T * (double)x->T, layers = (double)x->layers;
     double bytes = squares * ((1 + layers) * sizeof(la_real) + (1 + 2 * layers) * sizeof(float));
     double room = (double)la_memory_available();

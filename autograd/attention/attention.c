@@ -47,6 +47,16 @@ void la_attn_complete(la_attn_cfg *c, int64_t longest) {
     if (c->variant->complete) c->variant->complete(c, longest);
 }
 
+int64_t la_attn_longest(const la_attn_cfg *c) {
+    int64_t least = 0;
+    for (int i = 0; i < 2; i++) {
+        const la_map *map = la_attn_map(c, i);
+        int64_t       most = map && map->longest ? map->longest(c) : 0;
+        if (most > 0 && (least == 0 || most < least)) least = most;
+    }
+    return least;
+}
+
 la_attn_cfg la_attn_usual(const la_attn *a, int64_t longest) {
     la_attn_cfg c = a->usual;
     c.variant = a;

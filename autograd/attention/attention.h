@@ -150,8 +150,10 @@ la_status la_attn_parse(const char *spec, double eps, la_attn_cfg *out);
  * NULL.  Calls each(ctx, option, help). */
 void la_attn_options(const la_attn *a, void each(void *ctx, const char *option, const char *help),
                      void *ctx);
-/* The usual options of a variant, for texts of up to `longest` tokens. */
+/* The usual options of a variant, for texts of up to `longest` tokens; eps is 0. */
 la_attn_cfg   la_attn_usual(const la_attn *a, int64_t longest);
+/* Tokens that a text may have at most; 0: any number. */
+int64_t       la_attn_longest(const la_attn_cfg *c);
 /* Fills options that were left open. */
 void          la_attn_complete(la_attn_cfg *c, int64_t longest);
 /* LA_ARG, with a sentence, where options do not go together or with the sizes of a head. */

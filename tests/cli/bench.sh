@@ -64,6 +64,13 @@ if [ -w /proc/self/clear_refs ] && grep -q VmHWM /proc/self/status; then
   fi
 fi
 json 1 attention --attn=elu1:chunk=16 --n=64 --d=8 --heads=1
+json 1 attention --attn=linformer --objective=mlm --n=64 --d=8 --heads=1
+json 1 attention --attn=kernel:q=exp,k=favor,m=64 --n=64 --d=64 --heads=1
+run 0 bench crossover --attn=cosformer --n=100 --d=8 --heads=1 --repeats=1 --threads=1
+run 0 bench crossover --attn=sparse-strided --objective=mlm --n=100 --d=8 --heads=1 --repeats=1 --threads=1
+run 2 bench attention --attn=linformer --n=64
+err_says 'no causal form'
+json 1 attention --attn=elu1:chunk=16 --n=64 --d=8 --heads=1
 check "the spec is shown" test "$(text_of attn)" = elu1:chunk=16
 run 0 bench attention --attn=elu1 --n=64 --d=8 --heads=1 --repeats=1 --threads=1
 out_says '^elu1 +[0-9.]+ +[0-9.]+'

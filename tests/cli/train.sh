@@ -189,6 +189,12 @@ run 2 train "${short[@]}" --attn=elu1:decay=0.9 --objective=mlm --out-dir=no
 err_says 'has no before'
 run 2 train "${short[@]}" --attn=kernel:q=relu,k=softmax --out-dir=no
 err_says 'unknown feature map "softmax"'
+run 2 train "${short[@]}" --attn=cosformer:length=3 --out-dir=no
+err_says 'texts of that many tokens, and --block-size is'
+run 0 train "${short[@]}" --attn=cosformer --pos=rope --sample-every=10 --out-dir=places
+run 0 generate --checkpoint places/last.h5 --prompt=t --tokens=90
+check "attention by places: the state is rebuilt" test "$(wc -c <out)" -ge 90
+err_says 'tokens at a time'
 run 2 train "${short[@]}" --short-conv=1 --out-dir=no
 err_says 'sees no other token'
 run 0 train "${short[@]}" --attn=elu1:eps=.1,chunk=16 --out-dir=eps

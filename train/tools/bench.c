@@ -5,7 +5,7 @@
 
 #include "train/tool.h"
 
-enum { MOST_OWN = 6 };
+enum { MOST_OWN = 7 };
 
 /* Besides its own options a mode reads those of the groups it names. */
 typedef struct mode {
@@ -16,7 +16,9 @@ typedef struct mode {
 } mode;
 
 #define OF_ATTENTION                                                                               \
-    {"Running"}, 6, { LA_OPT_attn, LA_OPT_eps, LA_OPT_n, LA_OPT_d, LA_OPT_heads, LA_OPT_batch }
+    {"Running"}, 7, {                                                                              \
+        LA_OPT_attn, LA_OPT_objective, LA_OPT_eps, LA_OPT_n, LA_OPT_d, LA_OPT_heads, LA_OPT_batch  \
+    }
 
 static const mode modes[] = {
     {"attention", la_bench_attention, OF_ATTENTION},

@@ -26,11 +26,11 @@ static la_status write_text(const la_config *c, const la_config *stored, const l
     if (s == LA_OK) putchar('\n');
     fflush(stdout);
     if (rebuilt && !c->quiet)
-        fprintf(stderr,
-                "note: the model has learned %lld positions; past them its state was rebuilt from "
-                "the last "
-                "half block (a model trained with --pos rope or none goes on without)\n",
-                (long long)stored->block_size);
+        fprintf(
+            stderr,
+            "note: the model reads %lld tokens at a time; past them its state was rebuilt from the "
+            "last half of them (with --pos rope or none most variants go on without)\n",
+            (long long)la_lm_longest(lm));
     return s;
 }
 
