@@ -1,9 +1,9 @@
 /* vec.h -- loops over vectors of reals, compiled once for each instruction set.
  *
- * vec_kernels.c and gemm_kernels.c are built several times with other compiler flags;
- * la_vec_table() gives the table of the widest set that this processor has.  A new hot loop is a
- * member here and a function there.  The choice is made once a process, so a run repeats bit for
- * bit on one machine. */
+ * The files *_kernels.c are built several times with other compiler flags; la_vec_table() gives
+ * the table of the widest set that this processor has.  A new hot loop is a member here, a function
+ * in one of them and a line of the table in vec_kernels.c.  The choice is made once a process, so
+ * a run repeats bit for bit on one machine. */
 #ifndef LA_VEC_H
 #define LA_VEC_H
 #include <stdint.h>
