@@ -282,7 +282,7 @@ void LA_KERNEL(gemm)(const la_gemm *g) {
         }
 }
 
-void LA_KERNEL(transpose)(int64_t rows, int64_t cols, const la_real *x, int64_t ldx,
-                                la_real *y, int64_t ldy) {
+void LA_KERNEL(transpose)(int64_t rows, int64_t cols, const la_real *x, int64_t ldx, la_real *y,
+                          int64_t ldy) {
     transpose(rows, cols, x, ldx, y, ldy);
 }

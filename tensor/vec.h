@@ -105,8 +105,8 @@ typedef struct la_vec {
                              const la_real *d, la_real *S, la_real *dP, int64_t ld);
     /* The same two where row i counts columns [lo_i,hi_i), which may be none: then the row is 0 and
      * m, l stay.  Scores of -inf weigh nothing. */
-    void (*softmax_ranges)(int64_t rows, int64_t n, const int32_t *lo, const int32_t *hi, la_real *S,
-                           int64_t ld, la_real *m, la_real *l, la_real *shrink);
+    void (*softmax_ranges)(int64_t rows, int64_t n, const int32_t *lo, const int32_t *hi,
+                           la_real *S, int64_t ld, la_real *m, la_real *l, la_real *shrink);
     void (*softmax_ranges_backward)(int64_t rows, int64_t n, const int32_t *lo, const int32_t *hi,
                                     const la_real *lse, const la_real *d, la_real *S, la_real *dP,
                                     int64_t ld);
