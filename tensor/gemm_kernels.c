@@ -261,7 +261,7 @@ static void aliased_block(const la_gemm *g, int64_t i, int64_t rows, int64_t p, 
     row_block(g, i, rows, p, k, A, LD);
 }
 
-void LA_ISA_NAME(la_gemm_)(const la_gemm *g) {
+void LA_KERNEL(gemm)(const la_gemm *g) {
     if (g->form == LA_NT && g->m < ROWS) {
         few_rows(g);
         return;
@@ -282,7 +282,7 @@ void LA_ISA_NAME(la_gemm_)(const la_gemm *g) {
         }
 }
 
-void LA_ISA_NAME(la_transpose_)(int64_t rows, int64_t cols, const la_real *x, int64_t ldx,
-                                la_real *y, int64_t ldy) {
+void LA_KERNEL(transpose)(int64_t rows, int64_t cols, const la_real *x, int64_t ldx, la_real *y,
+                          int64_t ldy) {
     transpose(rows, cols, x, ldx, y, ldy);
 }

@@ -1,9 +1,9 @@
 /* vec.h -- loops over vectors of reals, compiled once for each instruction set.
  *
- * vec_kernels.c and gemm_kernels.c are built several times with other compiler flags;
- * la_vec_table() gives the table of the widest set that this processor has.  A new hot loop is a
- * member here and a function there.  The choice is made once a process, so a run repeats bit for
- * bit on one machine. */
+ * The files *_kernels.c are built several times with other compiler flags; la_vec_table() gives
+ * the table of the widest set that this processor has.  A new hot loop is a member here, a function
+ * in one of them and a line of the table in vec_kernels.c.  The choice is made once a process, so
+ * a run repeats bit for bit on one machine. */
 #ifndef LA_VEC_H
 #define LA_VEC_H
 #include <stdint.h>
@@ -105,8 +105,8 @@ typedef struct la_vec {
                              const la_real *d, la_real *S, la_real *dP, int64_t ld);
     /* The same two where row i counts columns [lo_i,hi_i), which may be none: then the row is 0 and
      * m, l stay.  Scores of -inf weigh nothing. */
-    void (*softmax_ranges)(int64_t rows, int64_t n, const int32_t *lo, const int32_t *hi, la_real *S,
-                           int64_t ld, la_real *m, la_real *l, la_real *shrink);
+    void (*softmax_ranges)(int64_t rows, int64_t n, const int32_t *lo, const int32_t *hi,
+                           la_real *S, int64_t ld, la_real *m, la_real *l, la_real *shrink);
     void (*softmax_ranges_backward)(int64_t rows, int64_t n, const int32_t *lo, const int32_t *hi,
                                     const la_real *lse, const la_real *d, la_real *S, la_real *dP,
                                     int64_t ld);

@@ -1,164 +1,13 @@
-/* vec_kernels.c -- the loops of vec.h, compiled once for each instruction set (LA_ISA).
- *
- * In float, exp and Phi are polynomials that the compiler can vectorise; in double, where
- * only the precision counts, they are libm's.
- *
- * exp:  x = n ln 2 + r, |r| <= ln 2 / 2, so exp(x) = 2^n (1 + r + r^2/2! + ... + r^7/7!), the
- *       rest of the series being below 6e-9.  n is found by adding and subtracting
- *       1.5 * 2^23, which rounds to an integer and leaves it in the low bits.  2^n is applied
- *       in two factors, so that results below the smallest normal number are right too; for
- *       softmax, where they are nothing beside a 1, and for elu1 in one (exp_down), with 0 for
- *       them.
- * Phi:  the normal distribution function, and phi, its density, from one exp(-x^2/2) = E:
- *       Phi(-|x|) = E Q(t), t = 1 / (1 + 0.26 |x|), Q fitted for least maximum relative error over
- *       [0, 14.2] (5.4e-9); beyond, E is 0.  Unlike (1 + erf) / 2 it keeps its relative precision
- *       where Phi is small.
- * log1p: log(1 + u) = 2 atanh(s) = 2 s (1 + s^2/3 + ... + s^12/13), s = u / (2 + u) <= 1/3 for
- *       u <= 1; the rest of the series is below 2e-8.
- * sin, cos: x = n pi/2 + r, |r| <= pi/4, pi/2 in three parts of which the first two times n are
- *       exact while |x| <= SINCOS_MOST; the series of r up to r^9 and r^10, below 2e-9; n mod 4
- *       says which of the two it is and its sign.  Larger x go to libm. */
-#include "tensor/vec.h"
-
+/* vec_kernels.c -- the table of vec.h, and its loops of plain arithmetic: sums, products, rows that
+ * are added or divided, layernorm.  Compiled once for each instruction set (LA_ISA). */
 #include <math.h>
 #include <string.h>
 #ifdef __AVX512F__
 #include <immintrin.h>
 #endif
 
+#include "tensor/vec.h"
 #include "tensor/vec_isa.h"
-
-#if LA_REAL_BITS == 32
-static inline float power_of_2(uint32_t n) { /* 2^n, -126 <= (int)n <= 127 */
-    uint32_t bits = (n + 127u) << 23;
-    float    f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-static inline float exp_rest(float r) { /* exp(r), |r| <= ln 2 / 2 */
-    float p = 1.98412698e-4f;
-    p = p * r + 1.38888889e-3f;
-    p = p * r + 8.33333333e-3f;
-    p = p * r + 4.16666667e-2f;
-    p = p * r + 1.66666667e-1f;
-    p = p * r + 0.5f;
-    return p * r * r + r + 1.0f;
-}
-
-static inline float exp1(float x) {
-    const float round = 12582912.0f; /* 1.5 * 2^23 */
-    uint32_t    bits, zero;
-    x = 89.0f < x ? 89.0f : x; /* as min and max: a NaN stays one */
-    x = -105.0f > x ? -105.0f : x;
-    float shifted = x * 1.44269504f + round;
-    memcpy(&bits, &shifted, sizeof bits);
-    memcpy(&zero, &round, sizeof zero);
-    float    n = shifted - round, p = exp_rest(x - n * 0.693359375f + n * 2.12194440e-4f);
-    uint32_t i = bits - zero, half = (uint32_t)((int32_t)i >> 1);
-    return p * power_of_2(half) * power_of_2(i - half);
-}
-
-/* exp for x <= 0, or a little above from rounding; 0 below -87.7, 2^-127 being the bits 0. */
-static inline float exp_down(float x) {
-    const float round = 12582912.0f;
-    uint32_t    bits, zero;
-    x = -88.0f > x ? -88.0f : x;
-    float shifted = x * 1.44269504f + round;
-    memcpy(&bits, &shifted, sizeof bits);
-    memcpy(&zero, &round, sizeof zero);
-    float n = shifted - round;
-    return exp_rest(x - n * 0.693359375f + n * 2.12194440e-4f) * power_of_2(bits - zero);
-}
-
-static inline float Phi_phi(float x, float *phi) {
-    float E = exp1(-0.5f * x * x), t = 1.0f / (1.0f + 0.26f * fabsf(x));
-    float q = 0.0339260909f;
-    q = q * t - 0.170518363f;
-    q = q * t + 0.290981527f;
-    q = q * t - 0.200810597f;
-    q = q * t + 0.200117235f;
-    q = q * t + 0.0312076331f;
-    q = q * t + 0.109481614f;
-    q = q * t + 0.101715415f;
-    q = q * t + 0.103906614f;
-    q = (q * t - 7.16690095e-06f) * E;
-    *phi = 0.398942280f * E;
-    return x > 0 ? 1.0f - q : q;
-}
-
-static inline float log1p1(float u) { /* log(1 + u), 0 <= u <= 1 */
-    float s = u / (2.0f + u), t = s * s, p = 0.0769230769f;
-    p = p * t + 0.0909090909f;
-    p = p * t + 0.111111111f;
-    p = p * t + 0.142857143f;
-    p = p * t + 0.2f;
-    p = p * t + 0.333333333f;
-    return 2.0f * s + 2.0f * s * t * p;
-}
-
-static inline float sincos1(float x, float *c) { /* |x| <= SINCOS_MOST */
-    const float round = 12582912.0f;
-    uint32_t    quarter;
-    float       shifted = x * 0.636619772f + round, n = shifted - round;
-    memcpy(&quarter, &shifted, sizeof quarter); /* its low bits: round has none */
-    float r = x - n * 1.5703125f - n * 4.83751297e-4f - n * 7.54978995e-8f, t = r * r;
-    float a = 2.75573192e-6f, b = -2.75573192e-7f;
-    a = a * t - 1.98412698e-4f;
-    a = a * t + 8.33333333e-3f;
-    a = a * t - 1.66666667e-1f;
-    a = r + r * t * a;
-    b = b * t + 2.48015873e-5f;
-    b = b * t - 1.38888889e-3f;
-    b = b * t + 4.16666667e-2f;
-    b = 1.0f - 0.5f * t + t * t * b;
-    float s = quarter & 1 ? b : a, k = quarter & 1 ? a : b;
-    *c = (quarter + 1) & 2 ? -k : k;
-    return quarter & 2 ? -s : s;
-}
-
-static const float SINCOS_MOST = 4096, LEAST = 1.17549435e-38f; /* the smallest normal number */
-#else
-static inline double exp1(double x) { return exp(x); }
-static inline double exp_down(double x) { return exp(x); }
-static inline double log1p1(double u) { return log1p(u); }
-static inline double sincos1(double x, double *c) {
-    *c = cos(x);
-    return sin(x);
-}
-static const double  SINCOS_MOST = 1e300, LEAST = 2.2250738585072014e-308;
-static inline double Phi_phi(double x, double *phi) {
-    *phi = 0.39894228040143268 * exp(-0.5 * x * x);
-    return 0.5 * erfc(-x * 0.70710678118654752);
-}
-#endif
-
-/* Adds up the lanes, or takes the largest: by halves, not one after the other. */
-LA_INLINE la_real sum_lanes(la_real *x) {
-#pragma GCC       unroll 4
-    for (int w = LA_LANES / 2; w > 0; w /= 2)
-#pragma GCC unroll 8
-        for (int l = 0; l < w; l++) x[l] += x[l + w];
-    return x[0];
-}
-
-LA_INLINE la_real max_lanes(la_real *x) {
-#pragma GCC       unroll 4
-    for (int w = LA_LANES / 2; w > 0; w /= 2)
-#pragma GCC unroll 8
-        for (int l = 0; l < w; l++) x[l] = x[l] > x[l + w] ? x[l] : x[l + w];
-    return x[0];
-}
-
-static la_real vec_dot(int64_t n, const la_real *a, const la_real *b) {
-    la_real lanes[LA_LANES] = {0}, s = 0;
-    int64_t i = 0;
-    for (; i + LA_LANES <= n; i += LA_LANES)
-#pragma omp simd
-        for (int k = 0; k < LA_LANES; k++) lanes[k] += a[i + k] * b[i + k];
-    for (; i < n; i++) s += a[i] * b[i];
-    return s + sum_lanes(lanes);
-}
 
 static void vec_axpy(int64_t n, la_real k, const la_real *x, la_real *y) {
 #pragma omp simd
@@ -204,109 +53,11 @@ static void vec_add_rows(int64_t rows, int64_t n, const la_real *x, int64_t ldx,
     }
 }
 
-static la_real vec_max(int64_t n, const la_real *x) {
-    la_real m = x[0];
-#pragma omp simd reduction(max : m)
-    for (int64_t i = 1; i < n; i++) m = x[i] > m ? x[i] : m;
-    return m;
-}
-
-static void vec_exp_minus(int64_t n, la_real shift, const la_real *x, la_real *y) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = exp1(x[i] - shift);
-}
-
-static la_real vec_exp_minus_sum(int64_t n, la_real shift, const la_real *x, la_real *y) {
-    la_real s = 0;
-#pragma omp simd reduction(+ : s)
-    for (int64_t i = 0; i < n; i++) {
-        y[i] = exp1(x[i] - shift);
-        s += y[i];
-    }
-    return s;
-}
-
-static void vec_gelu(int64_t n, const la_real *x, la_real *y) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        la_real phi;
-        y[i] = x[i] * Phi_phi(x[i], &phi);
-    }
-}
-
-static void vec_gelu_backward(int64_t n, const la_real *x, const la_real *gy, la_real *gx) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        la_real phi, Phi = Phi_phi(x[i], &phi);
-        gx[i] += gy[i] * (Phi + x[i] * phi);
-    }
-}
-
-static void vec_gelu_slope(int64_t n, const la_real *x, la_real *y, la_real *slope) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        la_real a = x[i], phi, Phi = Phi_phi(a, &phi);
-        slope[i] = Phi + a * phi;
-        y[i] = a * Phi;
-    }
-}
-
-static void vec_elu1(int64_t rows, int64_t n, const la_real *x, int64_t ldx, la_real *y) {
-    for (int64_t i = 0; i < rows; i++, x += ldx, y += n)
-#pragma omp simd
-        for (int64_t j = 0; j < n; j++) {
-            la_real up = x[j] > 0 ? x[j] : 0;
-            y[j] = exp_down(x[j] - up) + up;
-        }
-}
-
-static void vec_elu1_backward(int64_t rows, int64_t n, const la_real *x, int64_t ldx,
-                              const la_real *y, const la_real *dy, la_real *dx, int64_t lddx) {
-    for (int64_t i = 0; i < rows; i++, x += ldx, y += n, dy += n, dx += lddx)
-#pragma omp simd
-        for (int64_t j = 0; j < n; j++) dx[j] += dy[j] * (x[j] > 0 ? 1 : y[j]);
-}
-
-/* With e = exp(-|x|), 0 < e <= 1. */
-static void vec_softplus(int64_t n, const la_real *x, la_real *y) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        la_real up = x[i] > 0 ? x[i] : 0;
-        y[i] = up + log1p1(exp1(x[i] - up - up));
-    }
-}
-
-static inline la_real sigmoid1(la_real x) {
-    la_real up = x > 0 ? x : 0, e = exp1(x - up - up);
-    return (x > 0 ? 1 : e) / (1 + e);
-}
-
-static void vec_softplus_backward(int64_t n, const la_real *x, const la_real *dy, la_real *dx) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) dx[i] += dy[i] * sigmoid1(x[i]);
-}
-
-static void vec_sigmoid(int64_t n, const la_real *x, la_real *y) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = sigmoid1(x[i]);
-}
-
-static void vec_sincos(int64_t n, const la_real *x, la_real *s, la_real *c) {
-    la_real most = 0;
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < n; i++) {
-        la_real a = x[i] < 0 ? -x[i] : x[i];
-        most = a <= most ? most : a;
-    }
-    if (most <= SINCOS_MOST)
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) s[i] = sincos1(x[i], c + i);
-    else
-        for (int64_t i = 0; i < n; i++) {
-            s[i] = R(sin((double)x[i]));
-            c[i] = R(cos((double)x[i]));
-        }
-}
+#if LA_REAL_BITS == 32
+static const float LEAST = 1.17549435e-38f; /* the smallest normal number */
+#else
+static const double LEAST = 2.2250738585072014e-308;
+#endif
 
 /* Of a number too small for that, too: with eps = 0 it comes of features that are all but 0. */
 static inline la_real inverse(la_real D) { return (D < 0 ? -D : D) < LEAST ? 0 : 1 / D; }
@@ -389,209 +140,27 @@ static void vec_mul_add_rows(int64_t rows, int64_t n, const la_real *a, int64_t 
         for (int64_t j = 0; j < n; j++) y[j] += a[j] * x[j];
 }
 
-enum { SCAN = 512 }; /* columns whose running sums are at hand */
-
-/* The rows add up from 0 and `before` is added last: with one large sum the small y_i would all be
- * rounded to its last place, and in the same direction. */
-static la_real vec_exp_scan(int64_t rows, int64_t n, const la_real *x, int64_t ldx,
-                            const la_real *c, const la_real *before, la_real *y, la_real *z,
-                            int64_t ld) {
-    la_real most = R(-1e30);
-    for (int64_t from = 0; from < n; from += SCAN) {
-        int64_t len = n - from < SCAN ? n - from : SCAN;
-        la_real sum[SCAN];
-        memset(sum, 0, (size_t)len * sizeof *sum);
-        for (int64_t i = 0; i < rows; i++) {
-            const la_real *xi = x + i * ldx + from, *ci = c + from, *bi = before + from;
-            la_real       *yi = y + i * ld + from, *zi = z + i * ld + from;
-#pragma omp simd reduction(max : most)
-            for (int64_t j = 0; j < len; j++) {
-                la_real up = xi[j] - ci[j], e = exp1(up);
-                most = up > most ? up : most;
-                yi[j] = e;
-                sum[j] += e;
-                zi[j] = bi[j] + sum[j];
-            }
-        }
-    }
-    return most;
-}
-
-static void vec_exp_scan_backward(int64_t rows, int64_t n, const la_real *y, const la_real *dy,
-                                  int64_t ld, const la_real *dz, int64_t lddz, la_real *r,
-                                  la_real *dx, int64_t lddx) {
-    for (int64_t i = rows - 1; i >= 0; i--) {
-        const la_real *yi = y + i * ld, *dyi = dy + i * ld, *dzi = dz + i * lddz;
-        la_real       *dxi = dx + i * lddx;
-#pragma omp simd
-        for (int64_t j = 0; j < n; j++) {
-            r[j] += dzi[j];
-            dxi[j] += yi[j] * (dyi[j] + r[j]);
-        }
-    }
-}
-
-static void vec_softmax_over(int64_t rows, int64_t n, const la_real *x, const la_real *z,
-                             la_real *y) {
-    for (int64_t i = 0; i < rows; i++, x += n, y += n, z += n) {
-        la_real scale = 1 / vec_exp_minus_sum(n, vec_max(n, x), x, y);
-#pragma omp simd
-        for (int64_t j = 0; j < n; j++) y[j] = y[j] * scale / z[j];
-    }
-}
-
-/* With the softmax p = y z and its gradient dp = dy / z:  dx = p (dp - p.dp). */
-static void vec_softmax_over_backward(int64_t rows, int64_t n, const la_real *y, const la_real *z,
-                                      const la_real *dy, la_real *dz, la_real *dx) {
-    for (int64_t i = 0; i < rows; i++, y += n, z += n, dy += n, dz += n, dx += n) {
-        la_real along = vec_dot(n, y, dy);
-#pragma omp simd
-        for (int64_t j = 0; j < n; j++) {
-            la_real both = y[j] * dy[j];
-            dx[j] += both - y[j] * z[j] * along;
-            dz[j] = -both / z[j];
-        }
-    }
-}
-
-/* The largest x + c has the exponential 1, and all z are 1 or more: the sum is not 0. */
-static void vec_exp_over(int64_t rows, int64_t n, const la_real *x, const la_real *c,
-                         const la_real *z, la_real *y) {
-    for (int64_t i = 0; i < rows; i++, x += n, c += n, z += n, y += n) {
-        la_real top = x[0] + c[0], total = 0;
-#pragma omp simd reduction(max : top)
-        for (int64_t j = 0; j < n; j++) {
-            la_real up = x[j] + c[j];
-            top = up > top ? up : top;
-        }
-#pragma omp simd reduction(+ : total)
-        for (int64_t j = 0; j < n; j++) {
-            y[j] = exp_down(x[j] + c[j] - top);
-            total += y[j] * z[j];
-        }
-        vec_scale(n, 1 / total, y, y);
-    }
-}
-
-/* dy_j counts in y_j and, through the sum, in all:  dx = y (dy - z (y.dy)), dz = -y (y.dy). */
-static void vec_exp_over_backward(int64_t rows, int64_t n, const la_real *y, const la_real *z,
-                                  const la_real *dy, la_real *dz, la_real *dx) {
-    for (int64_t i = 0; i < rows; i++, y += n, z += n, dy += n, dz += n, dx += n) {
-        la_real along = vec_dot(n, y, dy);
-#pragma omp simd
-        for (int64_t j = 0; j < n; j++) {
-            dx[j] += y[j] * (dy[j] - z[j] * along);
-            dz[j] = -y[j] * along;
-        }
-    }
-}
-
-/* Sets a row (n) to 0 outside of the vectors that [lo,hi) is in, and returns where these begin. */
-LA_INLINE int64_t clear_around(int64_t lo, int64_t hi, int64_t n, la_real *x) {
-    const int64_t from = lo / LA_LANES * LA_LANES, end = (hi + LA_LANES - 1) / LA_LANES * LA_LANES;
-    if (from > 0) memset(x, 0, (size_t)from * sizeof *x);
-    if (end < n) memset(x + end, 0, (size_t)(n - end) * sizeof *x);
-    return from;
-}
-
-/* One row of vec_softmax, of which [lo,hi) counts, lo < hi.  All that counts may be -inf, and so may
- * be what came before: then m stays -inf. */
-LA_INLINE void softmax_row(int64_t lo, int64_t hi, int64_t n, la_real *S, la_real *m, la_real *l,
-                           la_real *shrink) {
-    const la_real none = -(la_real)INFINITY;
-    const int64_t from = clear_around(lo, hi, n, S);
-    la_real       most[LA_LANES], sum[LA_LANES] = {0};
-    for (int k = 0; k < LA_LANES; k++) most[k] = *m;
-    for (int64_t j = from; j < hi; j += LA_LANES)
-#pragma omp simd
-        for (int k = 0; k < LA_LANES; k++) {
-            la_real s = (k >= (int)(lo - j)) & (k < (int)(hi - j)) ? S[j + k] : none;
-            most[k] = s > most[k] ? s : most[k];
-        }
-    const la_real top = max_lanes(most), shift = top > none ? top : 0;
-    for (int64_t j = from; j < hi; j += LA_LANES)
-#pragma omp simd
-        for (int k = 0; k < LA_LANES; k++) {
-            la_real s = (k >= (int)(lo - j)) & (k < (int)(hi - j)) ? S[j + k] : none;
-            S[j + k] = exp_down(s - shift);
-            sum[k] += S[j + k];
-        }
-    *shrink = exp_down(*m - shift);
-    *l = *l * *shrink + sum_lanes(sum);
-    *m = top;
-}
-
-LA_INLINE void softmax_row_backward(int64_t lo, int64_t hi, int64_t n, la_real lse, la_real d,
-                                    la_real *S, la_real *dP) {
-    const la_real none = -(la_real)INFINITY;
-    const int64_t from = clear_around(lo, hi, n, S);
-    clear_around(lo, hi, n, dP);
-    for (int64_t j = from; j < hi; j += LA_LANES)
-#pragma omp simd
-        for (int k = 0; k < LA_LANES; k++) {
-            const int counts = (k >= (int)(lo - j)) & (k < (int)(hi - j));
-            la_real   s = counts ? S[j + k] : none, t = counts ? dP[j + k] : 0;
-            S[j + k] = exp_down(s - lse);
-            dP[j + k] = S[j + k] * (t - d);
-        }
-}
-
-static void vec_softmax(int64_t rows, int64_t n, int lower, la_real *S, int64_t ld, la_real *m,
-                        la_real *l, la_real *shrink) {
-    for (int64_t i = 0; i < rows; i++, S += ld)
-        softmax_row(0, lower && i + 1 < n ? i + 1 : n, n, S, m + i, l + i, shrink + i);
-}
-
-static void vec_softmax_backward(int64_t rows, int64_t n, int lower, const la_real *lse,
-                                 const la_real *d, la_real *S, la_real *dP, int64_t ld) {
-    for (int64_t i = 0; i < rows; i++, S += ld, dP += ld)
-        softmax_row_backward(0, lower && i + 1 < n ? i + 1 : n, n, lse[i], d[i], S, dP);
-}
-
-static void vec_softmax_ranges(int64_t rows, int64_t n, const int32_t *lo, const int32_t *hi,
-                               la_real *S, int64_t ld, la_real *m, la_real *l, la_real *shrink) {
-    for (int64_t i = 0; i < rows; i++, S += ld)
-        if (lo[i] < hi[i])
-            softmax_row(lo[i], hi[i], n, S, m + i, l + i, shrink + i);
-        else {
-            memset(S, 0, (size_t)n * sizeof *S);
-            shrink[i] = 1;
-        }
-}
-
-static void vec_softmax_ranges_backward(int64_t rows, int64_t n, const int32_t *lo,
-                                        const int32_t *hi, const la_real *lse, const la_real *d,
-                                        la_real *S, la_real *dP, int64_t ld) {
-    for (int64_t i = 0; i < rows; i++, S += ld, dP += ld)
-        if (lo[i] < hi[i])
-            softmax_row_backward(lo[i], hi[i], n, lse[i], d[i], S, dP);
-        else {
-            memset(S, 0, (size_t)n * sizeof *S);
-            memset(dP, 0, (size_t)n * sizeof *dP);
-        }
-}
-
-const la_vec LA_ISA_NAME(la_vec_) = {
+const la_vec LA_KERNEL(vec) = {
     .name = LA_ISA_TEXT,
-    .gemm = LA_VEC_BYTES > 16 ? LA_ISA_NAME(la_gemm_) : NULL,
-    .transpose = LA_ISA_NAME(la_transpose_),
+    .gemm = LA_VEC_BYTES > 16 ? LA_KERNEL(gemm) : NULL,
+    .transpose = LA_KERNEL(transpose),
     .dot = vec_dot,
     .store = vec_store,
     .scale = vec_scale,
     .axpy = vec_axpy,
     .add_rows = vec_add_rows,
-    .max = vec_max,
-    .exp_minus = vec_exp_minus,
-    .exp_minus_sum = vec_exp_minus_sum,
-    .gelu = vec_gelu,
-    .gelu_backward = vec_gelu_backward,
-    .gelu_slope = vec_gelu_slope,
-    .elu1 = vec_elu1,
-    .elu1_backward = vec_elu1_backward,
-    .softplus = vec_softplus,
-    .softplus_backward = vec_softplus_backward,
-    .sigmoid = vec_sigmoid,
-    .sincos = vec_sincos,
+    .max = LA_KERNEL(max),
+    .exp_minus = LA_KERNEL(exp_minus),
+    .exp_minus_sum = LA_KERNEL(exp_minus_sum),
+    .gelu = LA_KERNEL(gelu),
+    .gelu_backward = LA_KERNEL(gelu_backward),
+    .gelu_slope = LA_KERNEL(gelu_slope),
+    .elu1 = LA_KERNEL(elu1),
+    .elu1_backward = LA_KERNEL(elu1_backward),
+    .softplus = LA_KERNEL(softplus),
+    .softplus_backward = LA_KERNEL(softplus_backward),
+    .sigmoid = LA_KERNEL(sigmoid),
+    .sincos = LA_KERNEL(sincos),
     .normalise = vec_normalise,
     .normalise_backward = vec_normalise_backward,
     .outer = vec_outer,
@@ -600,14 +169,14 @@ const la_vec LA_ISA_NAME(la_vec_) = {
     .norm_gain = vec_norm_gain,
     .mul = vec_mul,
     .mul_add_rows = vec_mul_add_rows,
-    .exp_scan = vec_exp_scan,
-    .exp_scan_backward = vec_exp_scan_backward,
-    .softmax_over = vec_softmax_over,
-    .softmax_over_backward = vec_softmax_over_backward,
-    .exp_over = vec_exp_over,
-    .exp_over_backward = vec_exp_over_backward,
-    .softmax = vec_softmax,
-    .softmax_backward = vec_softmax_backward,
-    .softmax_ranges = vec_softmax_ranges,
-    .softmax_ranges_backward = vec_softmax_ranges_backward,
+    .exp_scan = LA_KERNEL(exp_scan),
+    .exp_scan_backward = LA_KERNEL(exp_scan_backward),
+    .softmax_over = LA_KERNEL(softmax_over),
+    .softmax_over_backward = LA_KERNEL(softmax_over_backward),
+    .exp_over = LA_KERNEL(exp_over),
+    .exp_over_backward = LA_KERNEL(exp_over_backward),
+    .softmax = LA_KERNEL(softmax),
+    .softmax_backward = LA_KERNEL(softmax_backward),
+    .softmax_ranges = LA_KERNEL(softmax_ranges),
+    .softmax_ranges_backward = LA_KERNEL(softmax_ranges_backward),
 };

@@ -24,7 +24,7 @@ set(header_isa "(^|/)vec_isa\\.h$")
 set(owner_chunk autograd/ops/causal_linear_chunk.h autograd/ops/causal_linear.c autograd/ops/full_linear.c autograd/ops/causal_exp_linear.c
     autograd/ops/sparse_softmax.c)
 set(owner_tile autograd/attention/softmax.c autograd/attention/linformer.c)
-set(owner_isa tensor/vec_kernels.c tensor/gemm_kernels.c)
+set(owner_isa tensor/vec_kernels.c tensor/map_kernels.c tensor/tile_kernels.c tensor/gemm_kernels.c)
 set(owner_omp  tensor/parallel.c)
 set(owner_blas tensor/blas.c)
 set(owner_hdf5 train/h5_io.h)
