@@ -95,7 +95,7 @@ gen stream a --tokens=200
 err_empty
 gen learned a --tokens=300
 check "learned: 300 tokens" length a 304
-check "the note, once" test "$(grep -c '^note: .*learned 32 positions.*half block' err)" = 1
+check "the note, once" test "$(grep -c '^note: .*reads 32 tokens at a time.*rebuilt' err)" = 1
 check "and nothing else" test "$(wc -l <err)" = 1
 gen learned b --tokens=300 --quiet
 err_empty

@@ -117,7 +117,7 @@ err_empty
 refuses() { refused "$1" "$2" generate --checkpoint="$3" --show-attention="$4" "${@:5}"; } # CODE SAYS MODEL PATH...
 refuses 2 'give --prompt TEXT' softmax/best.h5 new
 refuses 2 'give --prompt TEXT' softmax/best.h5 new --prompt=
-refuses 2 'has 33 tokens, and the model has learned 32 positions' elu1/best.h5 new --prompt="$(head -c 33 t.txt)"
+refuses 2 'has 33 tokens, and the model reads 32 at a time' elu1/best.h5 new --prompt="$(head -c 33 t.txt)"
 run 0 generate --checkpoint=elu1/best.h5 --prompt="$(head -c 32 t.txt)" --show-attention=all.h5
 refuses 2 'no attention to show: all 3 layers are none' none/best.h5 new --prompt=The
 refuses 3 'the prompt' softmax/best.h5 new --prompt='世'

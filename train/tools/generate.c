@@ -8,8 +8,7 @@
 #include "train/tool.h"
 #include "train/write.h"
 
-static la_status write_text(const la_config *c, const la_config *stored, const la_lm *lm,
-                            const la_tokenizer *k) {
+static la_status write_text(const la_config *c, const la_lm *lm, const la_tokenizer *k) {
     la_writing w = {
         .prompt = c->prompt,
         .tokens = c->tokens,
@@ -60,8 +59,7 @@ static la_status generate(const la_config *c) {
     la_tokenizer *k;
     if (!*c->checkpoint) return la_fail(LA_ARG, "which model? --checkpoint FILE names it");
     LA_TRY(la_model_load(c->checkpoint, &stored, &lm, &k));
-    la_status s =
-        *c->show_attention ? show_attention(c, &stored, lm, k) : write_text(c, &stored, lm, k);
+    la_status s = *c->show_attention ? show_attention(c, &stored, lm, k) : write_text(c, lm, k);
     la_lm_destroy(lm);
     la_tokenizer_destroy(k);
     la_config_free(&stored);
