@@ -2,7 +2,7 @@
 # Does the suite notice?  Plants faults of one line each, one by one, in a copy of the project, and runs
 # the C tests until one fails.  A fault that none notices is printed as MISSED, and the exit code is 1.
 #
-#   tests/faults.sh [NUMBER ...]        all, or those: about a quarter of an hour on two cores
+#   tests/faults.sh [NUMBER ...]        all, or those: about two hours on two cores
 #   tests/faults.sh --check             only whether each line still stands once in its file, which the suite
 #                                       asks every time: builds nothing
 #
