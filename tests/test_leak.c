@@ -90,6 +90,13 @@ static void sees_nothing(const char *spec, int short_conv) {
 START_TEST(random_characters_teach_nothing) { sees_nothing(causal_spec(_i), 0); }
 END_TEST
 
+/* Variants that are tried with options for tiny texts, with their usual ones. */
+START_TEST(nor_with_the_usual_options) {
+    const la_attn *a = la_attns[_i];
+    if (a->tiny && !a->not_causal) sees_nothing(a->name, 0);
+}
+END_TEST
+
 START_TEST(nor_behind_a_short_convolution) { sees_nothing("elu1", 4); }
 END_TEST
 
@@ -106,6 +113,9 @@ int main(void) {
     Suite *s = suite_create("leak");
     TCase *c = add_case(s, "leak");
     tcase_add_loop_test(c, random_characters_teach_nothing, 0, causal_specs());
+    int variants = 0;
+    while (la_attns[variants]) variants++;
+    tcase_add_loop_test(c, nor_with_the_usual_options, 0, variants);
     tcase_add_test(c, nor_behind_a_short_convolution);
     tcase_add_test(c, a_model_that_sees_the_next_token_is_caught);
     return run_suite(s);
