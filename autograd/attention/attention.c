@@ -197,17 +197,19 @@ int64_t la_attn_past(const la_node *n, int64_t b) {
     return past ? past->ids[la_len(past->shape) == 1 ? 0 : b] : 0;
 }
 
-/* The capacity of a state of `len` reals; 0 where its length does not depend on it. */
+/* The least capacity of a state of `len` reals; 0 where its length does not depend on it. */
 static int64_t capacity_of(const la_attn_cfg *c, int64_t D, int64_t E, int64_t len) {
-    const int64_t each = own_state(c, D, E, 2) - own_state(c, D, E, 1);
+    const int64_t each = own_state(c, D, E, 1) - own_state(c, D, E, 0);
     return each > 0 ? len / each : 0;
 }
 
 int64_t la_attn_room(const la_node *n) {
     const la_node *state = la_attn_at(n, LA_AT_STATE);
     if (!state) return 0;
-    return capacity_of(la_attn_cfg_of(n), n->in[1]->shape.d[3], n->in[2]->shape.d[3],
-                       state->shape.d[2]);
+    const la_attn_cfg *c = la_attn_cfg_of(n);
+    const int64_t      D = n->in[1]->shape.d[3], E = n->in[2]->shape.d[3], len = state->shape.d[2];
+    const int64_t      capacity = capacity_of(c, D, E, len);
+    return own_state(c, D, E, capacity + 1) == len ? 0 : capacity; /* one that grows no further */
 }
 
 la_status la_attn_check_past(const la_node *n, int64_t room) {
@@ -338,6 +340,7 @@ const char *const la_attn_examples[] = {
     "elu1:d=2",
     "elu1:decay=retention",
     "cosine:decay=0.7",
+    "window:w=9",
     "relu2:decay=learned",
     "kernel:q=exp,k=sigmoid",
     "kernel:q=relu,k=exp",

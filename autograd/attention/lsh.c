@@ -26,6 +26,9 @@
  * buckets, with a number left out between buckets: query and key meet where their numbers differ by
  * 0 or 1 (both ways -1 also).
  *
+ * Decoding, a single query needs the keys of its own buckets alone, and finds them by one pass over
+ * the stored numbers: O(rounds t) comparisons beside O(rounds c (D+E)).
+ *
  * The work is sparse_softmax's: a group is some chunks of a bucket that follow each other, with the
  * queries whose own chunks they are. */
 #include "autograd/kernel.h"
@@ -35,6 +38,8 @@
 enum {
     GROUP = 128, /* keys of a group, about                                                     */
     HASHED = 64, /* rows that are hashed by one product                                        */
+    PIECE = 256, /* keys whose biases are found at a time                                      */
+    APART = -9,  /* a chunk that no query is near                                              */
     MOST_ROUNDS = 16,
 };
 
@@ -140,22 +145,54 @@ static void cut_round(const la_sparse_text *x, const lists *l, int64_t r) {
     }
 }
 
+/* One query, at position past: of the keys, those of its bucket, in one pass over the numbers that
+ * are stored.  It is a group of its own in each round. */
+static void begin_one(const la_sparse_text *x, const lists *l) {
+    for (int64_t r = 0; r < l->rounds; r++) {
+        const la_real bucket = (la_real)l->bucket_q[r];
+        int32_t      *sorted = l->sorted_k + r * l->N, *first = l->first_k + r * (l->buckets + 1);
+        int32_t       rank = 0;
+        for (int64_t j = 0; j < x->past; j++)
+            if (x->old[r * x->room + j] == bucket) sorted[rank++] = (int32_t)j;
+        first += l->bucket_q[r];
+        first[0] = 0, first[1] = l->rank_q[r] = rank;
+        l->chunk_q[r] = rank / (int32_t)l->c;
+        l->sorted_q[r] = (int32_t)x->past;
+        l->begins[1 + r] = (int32_t)r;
+    }
+    l->begins[0] = (int32_t)l->rounds;
+    for (int own = 0; own < 2; own++) /* those it sees are in no chunk but where it meets them */
+        for (int64_t r = 0; r < l->rounds; r++)
+            for (int64_t i = la_max(0, l->chunk_q[r] - 1) * l->c; i < l->rank_q[r]; i++) {
+                int32_t *chunk = l->chunk_k + l->sorted_k[r * l->N + i] * l->rounds;
+                for (int64_t other = 0; !own && other < l->rounds; other++) chunk[other] = APART;
+                if (own) chunk[r] = (int32_t)(i / l->c);
+            }
+}
+
+static void begin_all(const la_sparse_text *x, const lists *l) {
+    l->begins[0] = 0;
+    for (int64_t r = 0; r < l->rounds; r++) {
+        for (int64_t j = 0; j < x->past; j++)
+            l->bucket_k[r * l->N + j] = (int32_t)x->old[r * x->room + j];
+        sort(l->N, l->buckets, l->bucket_k + r * l->N, 0, l->first_k + r * (l->buckets + 1),
+             l->sorted_k + r * l->N);
+        sort(l->T, l->buckets, l->bucket_q + r * l->T, x->past, l->first_q + r * (l->buckets + 1),
+             l->sorted_q + r * l->T);
+        cut_round(x, l, r);
+    }
+}
+
 static void begin(const la_sparse_text *x) {
     const lists   l = find(x);
     const int64_t bits = l.rounds * log2_of(l.buckets);
     la_transpose(bits, x->D, x->weight, x->D, l.W);
     hash(x, &l, x->q, x->ldq, l.bucket_q, l.T);
     hash(x, &l, x->k, x->ldk, l.bucket_k + x->past, l.N);
-    l.begins[0] = 0;
-    for (int64_t r = 0; r < l.rounds; r++) {
-        for (int64_t j = 0; j < x->past; j++)
-            l.bucket_k[r * l.N + j] = (int32_t)x->old[r * x->room + j];
-        sort(l.N, l.buckets, l.bucket_k + r * l.N, 0, l.first_k + r * (l.buckets + 1),
-             l.sorted_k + r * l.N);
-        sort(l.T, l.buckets, l.bucket_q + r * l.T, x->past, l.first_q + r * (l.buckets + 1),
-             l.sorted_q + r * l.T);
-        cut_round(x, &l, r);
-    }
+    if (l.T == 1 && !x->cfg->bidirectional)
+        begin_one(x, &l);
+    else
+        begin_all(x, &l);
     l.begins[1 + l.begins[0]] = (int32_t)(l.rounds * l.T);
 }
 
@@ -190,29 +227,37 @@ static void group(const la_sparse_text *x, int64_t i, la_sparse_group *g) {
     }
 }
 
-/* -log N_tj, and both ways -inf for t itself. */
-static void bias(const la_sparse_text *x, int64_t rows, const int32_t *q, int64_t keys,
-                 const int32_t *k, const int32_t *lo, const int32_t *hi, la_real *S, int64_t ld) {
-    const lists    l = find(x);
+/* -log N_tj for the keys of a piece, and both ways -inf for t itself. */
+static void bias_piece(const la_sparse_text *x, const lists *l, int64_t rows, const int32_t *q,
+                       la_range piece, const int32_t *k, const int32_t *lo, const int32_t *hi,
+                       la_real *S, int64_t ld) {
     const int      both = x->cfg->bidirectional;
     const unsigned most = both ? 2 : 1;
     la_real        minus_log[MOST_ROUNDS + 1] = {0};
-    int32_t        number[MOST_ROUNDS][keys];
-    for (int64_t n = 1; n <= l.rounds; n++) minus_log[n] = -log(R(n));
-    for (int64_t j = 0; j < keys; j++)
-        for (int64_t r = 0; r < l.rounds; r++) number[r][j] = l.chunk_k[k[j] * l.rounds + r];
+    int32_t        number[MOST_ROUNDS][PIECE], meet[PIECE];
+    for (int64_t n = 1; n <= l->rounds; n++) minus_log[n] = -log(R(n));
+    for (int64_t j = piece.from; j < piece.to; j++)
+        for (int64_t r = 0; r < l->rounds; r++)
+            number[r][j - piece.from] = l->chunk_k[k[j] * l->rounds + r];
     for (int64_t i = 0; i < rows; i++, S += ld) {
-        int32_t meet[keys];
-        for (int64_t j = lo[i]; j < hi[i]; j++) meet[j] = 0;
-        for (int64_t r = 0; r < l.rounds; r++) {
-            const int32_t own = l.chunk_q[(q[i] - x->past) * l.rounds + r] + both;
-            for (int64_t j = lo[i]; j < hi[i]; j++)
-                meet[j] += (unsigned)(own - number[r][j]) <= most;
+        const int64_t from = la_max(lo[i], piece.from), to = la_min(hi[i], piece.to);
+        const int64_t first = from - piece.from, end = to - piece.from;
+        for (int64_t j = first; j < end; j++) meet[j] = 0;
+        for (int64_t r = 0; r < l->rounds; r++) {
+            const int32_t own = l->chunk_q[(q[i] - x->past) * l->rounds + r] + both;
+            for (int64_t j = first; j < end; j++) meet[j] += (unsigned)(own - number[r][j]) <= most;
         }
-        for (int64_t j = lo[i]; j < hi[i]; j++) S[j] += minus_log[meet[j]];
-        for (int64_t j = lo[i]; both && j < hi[i]; j++)
+        for (int64_t j = from; j < to; j++) S[j] += minus_log[meet[j - piece.from]];
+        for (int64_t j = from; both && j < to; j++)
             if (k[j] == q[i]) S[j] = R(-INFINITY);
     }
+}
+
+static void bias(const la_sparse_text *x, int64_t rows, const int32_t *q, int64_t keys,
+                 const int32_t *k, const int32_t *lo, const int32_t *hi, la_real *S, int64_t ld) {
+    const lists l = find(x);
+    for (int64_t i = 0; i * PIECE < keys; i++)
+        bias_piece(x, &l, rows, q, la_cut(keys, PIECE, i), k, lo, hi, S, ld);
 }
 
 /* --- the definition: buckets and ranks by counting --- */
@@ -306,10 +351,10 @@ static const la_sparse pattern = {.unit_keys = 1,
 
 const la_attn la_attn_lsh = {
     .name = "lsh",
-    .formula = "o_t = sum_j softmax_j(q_t.k_j / |k_j| sqrt D) v_j over j that hash like t",
+    .formula = "o_t = sum_j softmax_j(q_t.k_j / (|k_j| sqrt D)) v_j over j that hash like t",
     .paper = "Kitaev et al., Reformer, 2020",
-    .cost = "O(T rounds (c (D+E) + D log T)) time, state t(D+E+rounds): a cache that grows with "
-            "the text",
+    .cost = "O(T rounds (c (D+E) + D log T)) time, decoding a token O(rounds t) more for a look at "
+            "the buckets of all keys; state t(D+E+rounds): a cache that grows with the text",
     .file = "autograd/attention/lsh.c",
     .options = "chunk rounds buckets c norm",
     .usual = {.rounds = 2, .c = 16},
