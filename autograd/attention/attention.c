@@ -100,6 +100,12 @@ la_status la_attn_check(const la_attn_cfg *c, int64_t H, int64_t D) {
     if (k && k->kind == LA_MAP_LOG && q->kind == LA_MAP_SIGNED)
         return la_fail(LA_ARG, "q=%s has features of either sign, and k=%s needs positive ones",
                        q->name, k->name);
+    for (int which = 0; which < 2; which++) {
+        const la_projection *p = la_attn_projection(c, which);
+        if (p && p->pairs && c->m % 2)
+            return la_fail(LA_ARG, "%s makes features in pairs: m must be even, and is %lld",
+                           la_attn_map(c, which)->name, (long long)c->m);
+    }
     if (q && features(c, 0, D) != features(c, 1, D))
         return la_fail(
             LA_ARG,
@@ -115,7 +121,9 @@ static la_attn_weight projection_weight(const la_attn_cfg *c, int which, int64_t
     const la_projection *p = la_attn_projection(c, which);
     return (la_attn_weight){.name = which ? "map_k" : "map_q",
                             .shape = la_shape3(H, p->width(c, D), D + p->bias),
-                            .how = p->random ? LA_INIT_ORTHOGONAL : LA_INIT_IDENTITY,
+                            .how = p->random ? LA_INIT_ORTHOGONAL
+                                   : p->bias ? LA_INIT_IDENTITY_BIAS
+                                             : LA_INIT_IDENTITY,
                             .scale = p->random ? 1 : 0.02,
                             .frozen = p->random};
 }
