@@ -107,6 +107,29 @@ START_TEST(every_subject_is_complete) {
 }
 END_TEST
 
+static int of_spec(const char *spec) {
+    int n = 0;
+    for (int i = 0; i < la_subject_count(); i++) {
+        la_subject s = la_subject_at(i);
+        n += s.spec && !strcmp(s.spec, spec);
+    }
+    return n;
+}
+
+START_TEST(every_line_of_the_tables_and_every_example_has_a_subject) {
+    char spec[100];
+    OK(la_subject_check());
+    for (int i = 0; la_attns[i]; i++) {
+        const la_attn *a = la_attns[i];
+        snprintf(spec, sizeof spec, "%s%s%s", a->name, a->tiny ? ":" : "", a->tiny ? a->tiny : "");
+        const la_attn_cfg c = la_attn_usual(a, LA_TRIAL_TEXT);
+        ck_assert_msg(of_spec(spec) > 0 || !la_attn_op(&c), "%s has no subject", spec);
+    }
+    for (int i = 0; la_attn_examples[i]; i++)
+        ck_assert_msg(of_spec(la_attn_examples[i]) > 0, "%s has no subject", la_attn_examples[i]);
+}
+END_TEST
+
 START_TEST(an_unknown_subject_is_answered_with_the_nearest) {
     la_subject s;
     FAILS(la_subject_find("layer_nrm", &s), LA_NAME, "did you mean layernorm?");
@@ -577,6 +600,7 @@ int main(void) {
     TCase *c = add_case(s, "table");
     tcase_add_loop_test(c, every_subject_is_complete, 0, la_subject_count());
     tcase_add_loop_test(c, pairs_are_as_many_as_the_definition_has_weights, 0, la_subject_count());
+    tcase_add_test(c, every_line_of_the_tables_and_every_example_has_a_subject);
     tcase_add_test(c, an_unknown_subject_is_answered_with_the_nearest);
     c = add_case(s, "values");
     tcase_add_loop_test(c, forward_equals_the_reference, 0, n_items * sets);
