@@ -17,9 +17,13 @@
 
 #include "tensor/rng.h"
 
+static int is_identity(la_init how) {
+    return how == LA_INIT_IDENTITY || how == LA_INIT_IDENTITY_BIAS;
+}
+
 la_status la_init_check(la_init how, la_shape s, const char *name) {
     char text[LA_SHAPE_TEXT];
-    if (how == LA_INIT_IDENTITY && s.n < 2)
+    if (is_identity(how) && s.n < 2)
         return la_fail(LA_SHAPE,
                        "parameter %s starts as an identity and must be (...,rows,cols); "
                        "it is %s",
@@ -33,7 +37,7 @@ la_status la_init_check(la_init how, la_shape s, const char *name) {
 }
 
 int la_init_random(la_init how) {
-    return how == LA_INIT_NORMAL || how == LA_INIT_IDENTITY || how == LA_INIT_ORTHOGONAL;
+    return how == LA_INIT_NORMAL || is_identity(how) || how == LA_INIT_ORTHOGONAL;
 }
 
 static int64_t block_of(la_shape s) { return s.d[1] < s.d[2] ? s.d[1] : s.d[2]; }
@@ -81,6 +85,12 @@ static void orthogonal(la_shape s, uint64_t seed, uint64_t stream, uint64_t draw
         }
 }
 
+/* An identity of `cols` columns, with what is beside and below it. */
+static double near_identity(double scale, int64_t cols, int64_t row, int64_t col, double normal) {
+    if (col < cols && row >= cols) return normal / sqrt((double)cols);
+    return (row == col && col < cols) + scale * normal;
+}
+
 /* Number j of the kinds that draw each by itself. */
 static double value(la_init how, double scale, la_shape s, int64_t j, double normal) {
     int64_t cols = la_last(s), row = j / cols, col = j % cols;
@@ -92,7 +102,9 @@ static double value(la_init how, double scale, la_shape s, int64_t j, double nor
     case LA_INIT_NORMAL:
         return scale * normal;
     case LA_INIT_IDENTITY:
-        return (row % s.d[s.n - 2] == col) + scale * normal;
+    case LA_INIT_IDENTITY_BIAS:
+        return near_identity(scale, cols - (how == LA_INIT_IDENTITY_BIAS), row % s.d[s.n - 2], col,
+                             normal);
     case LA_INIT_LAST:
         return col == cols - 1;
     case LA_INIT_RETENTION: /* Sun et al., "Retentive network", 2023 */

@@ -7,12 +7,14 @@
 typedef enum la_init {
     LA_INIT_ZERO,
     LA_INIT_ONE,
-    LA_INIT_CONSTANT,   /* scale                                                              */
-    LA_INIT_NORMAL,     /* N(0, scale^2)                                                      */
-    LA_INIT_IDENTITY,   /* (...,rows,cols): 1 on the diagonal of each matrix, + N(0, scale^2) */
-    LA_INIT_LAST,       /* (...,cols): 0, but 1 in the last column                            */
-    LA_INIT_RETENTION,  /* (H): the logit of 1 - 2^-(5+h), retention's decay of head h         */
-    LA_INIT_ORTHOGONAL, /* (H,m,D): random orthogonal features, see init.c; no scale          */
+    LA_INIT_CONSTANT, /* scale                                                              */
+    LA_INIT_NORMAL,   /* N(0, scale^2)                                                      */
+    LA_INIT_IDENTITY, /* (...,rows,cols): 1 on the diagonal of each matrix, + N(0, scale^2); rows
+                         beyond the diagonal are N(0, 1/cols), of length 1 about            */
+    LA_INIT_IDENTITY_BIAS, /* the same, and a last column beside each matrix of N(0, scale^2) */
+    LA_INIT_LAST,          /* (...,cols): 0, but 1 in the last column                            */
+    LA_INIT_RETENTION,     /* (H): the logit of 1 - 2^-(5+h), retention's decay of head h         */
+    LA_INIT_ORTHOGONAL,    /* (H,m,D): random orthogonal features, see init.c; no scale          */
 } la_init;
 
 /* LA_SHAPE, with a sentence, where the kind does not go with the shape. */

@@ -24,28 +24,40 @@ const la_op *const la_ops[] = {
 
 /* --- subjects: a table that is made when it is first asked for --- */
 enum { MOST = 160, NAME = 48 };
-static la_subject subjects[MOST];
-static char       titles[MOST][NAME];
-static int        n_subjects;
+static la_subject  subjects[MOST];
+static char        titles[MOST][NAME];
+static int         n_subjects, too_many;
+static const char *failed; /* the first spec that is none */
+
+static void add_subject(const char *name, const char *how, la_subject s) {
+    if (n_subjects == MOST) {
+        too_many = 1;
+        return;
+    }
+    snprintf(titles[n_subjects], NAME, "%s%s", name, how);
+    s.name = titles[n_subjects];
+    subjects[n_subjects++] = s;
+}
 
 static void add_spec(const char *spec, const char *name) {
     la_attn_cfg c;
-    for (int both = 0; both < 2 && n_subjects < MOST; both++) {
-        if (la_attn_parse(spec, 0, &c) != LA_OK) return;
+    for (int both = 0; both < 2; both++) {
+        if (la_attn_parse(spec, 0, &c) != LA_OK) {
+            if (!failed) failed = spec;
+            return;
+        }
         const la_attn *a = c.variant;
         c.bidirectional = both;
         if (!la_attn_op(&c) || (!both && a->not_causal) || (both && c.decay)) continue;
-        snprintf(titles[n_subjects], NAME, "%s%s", name, both ? " both ways" : "");
-        subjects[n_subjects] = (la_subject){.name = titles[n_subjects],
-                                            .formula = a->formula,
-                                            .paper = a->paper,
-                                            .file = a->file,
-                                            .op = la_attn_op(&c),
-                                            .variant = a,
-                                            .cases = la_attn_cases,
-                                            .spec = spec,
-                                            .bidirectional = both};
-        n_subjects++;
+        add_subject(name, both ? " both ways" : "",
+                    (la_subject){.formula = a->formula,
+                                 .paper = a->paper,
+                                 .file = a->file,
+                                 .op = la_attn_op(&c),
+                                 .variant = a,
+                                 .cases = la_attn_cases,
+                                 .spec = spec,
+                                 .bidirectional = both});
     }
 }
 
@@ -53,12 +65,12 @@ static void list_subjects(void) {
     static char specs[MOST][NAME];
     for (int i = 0; la_ops[i]; i++)
         if (la_ops[i]->cases)
-            subjects[n_subjects++] = (la_subject){.name = la_ops[i]->name,
-                                                  .formula = la_ops[i]->formula,
-                                                  .file = la_ops[i]->file,
-                                                  .op = la_ops[i],
-                                                  .cases = la_ops[i]->cases};
-    for (int i = 0; la_attns[i]; i++) {
+            add_subject(la_ops[i]->name, "",
+                        (la_subject){.formula = la_ops[i]->formula,
+                                     .file = la_ops[i]->file,
+                                     .op = la_ops[i],
+                                     .cases = la_ops[i]->cases});
+    for (int i = 0; la_attns[i] && i < MOST; i++) {
         const la_attn *a = la_attns[i];
         snprintf(specs[i], NAME, "%s%s%s", a->name, a->tiny ? ":" : "", a->tiny ? a->tiny : "");
         add_spec(specs[i], a->name);
@@ -69,6 +81,13 @@ static void list_subjects(void) {
 int la_subject_count(void) {
     if (!n_subjects) list_subjects();
     return n_subjects;
+}
+
+la_status la_subject_check(void) {
+    la_attn_cfg c;
+    la_subject_count();
+    if (failed) return la_attn_parse(failed, 0, &c);
+    return too_many ? la_fail(LA_ARG, "there are more than %d subjects", MOST) : LA_OK;
 }
 
 la_subject la_subject_at(int i) { return la_subject_count() > i ? subjects[i] : (la_subject){0}; }

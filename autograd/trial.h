@@ -24,7 +24,8 @@ enum { LA_TRIAL_TEXT = 70 }; /* tokens of the longest case, for options that dep
 la_attn_cfg la_subject_cfg(const la_subject *s, double eps, int64_t chunk);
 
 int        la_subject_count(void);
-la_subject la_subject_at(int i); /* 0 <= i < la_subject_count()               */
+la_status  la_subject_check(void); /* LA_OK if none is missing for a spec that fails or for room */
+la_subject la_subject_at(int i);   /* 0 <= i < la_subject_count()               */
 la_status  la_subject_find(const char *name, la_subject *out);
 
 enum { LA_TRIAL_NODES = 12 };

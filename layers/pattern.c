@@ -1,5 +1,6 @@
 /* pattern.c -- which attention each layer has: `elu1/elu1/window:w=64` over layers,
  * `elu1@2+window@2` over the heads of a layer. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,9 +27,16 @@ static la_status read_part(char *text, double eps, la_attn_part *out) {
     return la_attn_parse(text, eps, &out->cfg);
 }
 
+/* The same at a + before a letter: that of eps=1e+0 is part of a number. */
+static char *cut_mix(char *text) {
+    for (char *at = text; (at = strchr(at, '+')); at++)
+        if (isalpha((unsigned char)at[1])) return *at = 0, at + 1;
+    return NULL;
+}
+
 static la_status read_mix(char *text, double eps, la_attn_mix *out) {
     for (char *next; text; text = next) {
-        next = cut(text, '+');
+        next = cut_mix(text);
         if (out->n == LA_MAX_MIX)
             return la_fail(LA_ARG, "--attn mixes more than %d variants in one layer", LA_MAX_MIX);
         la_attn_part *part = &out->part[out->n++];

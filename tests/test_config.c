@@ -315,7 +315,7 @@ static const struct refusal {
      "chunk in --attn must be a whole number from 0 to 16777216, and is \"x\""},
     {"--attn elu1:chunk", LA_ARG, "and is \"\""},
     {"--attn elu1:eps=2", LA_ARG, "eps in --attn must be a number from 0 to 1, and is \"2\""},
-    {"--attn elu1:", LA_NAME, "unknown key"},
+    {"--attn elu1:", LA_ARG, "nothing stands after the colon or a comma of --attn elu1"},
     {"--n-embd 130", LA_ARG, "must be a multiple of --n-head 4, and is 130: 128 or 132 would do"},
     {"--n-embd 3", LA_ARG, "and is 3: 4 would do"},
     {"--pos rope --n-embd 12", LA_ARG, "--n-embd 12 by --n-head 4 is 3"},
@@ -373,6 +373,7 @@ START_TEST(a_spec_of_attention_has_a_name_and_keys) {
     FAILS(la_attn_parse("elu", 0, &a), LA_NAME, "did you mean elu1?");
     FAILS(la_attn_parse("", 0, &a), LA_NAME, "unknown attention variant");
     FAILS(la_attn_parse("softmax:eps=1e-3", 0, &a), LA_ARG, "softmax does not read eps");
+    FAILS(la_attn_parse("elu1:chunk=4,", 0, &a), LA_ARG, "nothing stands after the colon");
     FAILS(la_attn_parse("elu1:decay=2", 0, &a), LA_ARG, "a number between 0 and 1");
     FAILS(la_attn_parse("elu1:norm=l2", 0, &a), LA_ARG, "rms or none");
     FAILS(la_attn_parse("elu1:chunk=1.5", 0, &a), LA_ARG, "whole number");

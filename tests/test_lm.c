@@ -760,11 +760,24 @@ START_TEST(the_weights_of_each_head_give_its_output) {
 }
 END_TEST
 
+START_TEST(a_plus_in_a_number_does_not_begin_a_part_of_a_mix) {
+    la_attn_pattern p;
+    OK(la_attn_pattern_parse("elu1:eps=1e+0@1+window:w=4@2", 0, &p));
+    ck_assert_int_eq(p.mix[0].n, 2);
+    ck_assert_double_eq(p.mix[0].part[0].cfg.eps, 1);
+    ck_assert_int_eq(p.mix[0].part[0].heads, 1);
+    ck_assert_str_eq(p.mix[0].part[1].cfg.variant->name, "window");
+    ck_assert_int_eq(p.mix[0].part[1].heads, 2);
+    FAILS(la_attn_pattern_parse("elu1@1+", 0, &p), LA_ARG, "\"1+\" is not");
+}
+END_TEST
+
 int main(void) {
     read_golden("tiny.txt");
     int    n = causal_specs() * POSITIONS;
     Suite *s = suite_create("lm");
     TCase *c = add_case(s, "parameters");
+    tcase_add_test(c, a_plus_in_a_number_does_not_begin_a_part_of_a_mix);
     tcase_add_loop_test(c, parameters_are_gpt2s, 0, 4 * 6);
     tcase_add_test(c, the_reference_model_has_as_many_numbers_as_gpt2_counts);
     tcase_add_test(c, weights_start_with_the_spread_of_gpt2);

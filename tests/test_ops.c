@@ -107,6 +107,29 @@ START_TEST(every_subject_is_complete) {
 }
 END_TEST
 
+static int of_spec(const char *spec) {
+    int n = 0;
+    for (int i = 0; i < la_subject_count(); i++) {
+        la_subject s = la_subject_at(i);
+        n += s.spec && !strcmp(s.spec, spec);
+    }
+    return n;
+}
+
+START_TEST(every_line_of_the_tables_and_every_example_has_a_subject) {
+    char spec[100];
+    OK(la_subject_check());
+    for (int i = 0; la_attns[i]; i++) {
+        const la_attn *a = la_attns[i];
+        snprintf(spec, sizeof spec, "%s%s%s", a->name, a->tiny ? ":" : "", a->tiny ? a->tiny : "");
+        const la_attn_cfg c = la_attn_usual(a, LA_TRIAL_TEXT);
+        ck_assert_msg(of_spec(spec) > 0 || !la_attn_op(&c), "%s has no subject", spec);
+    }
+    for (int i = 0; la_attn_examples[i]; i++)
+        ck_assert_msg(of_spec(la_attn_examples[i]) > 0, "%s has no subject", la_attn_examples[i]);
+}
+END_TEST
+
 START_TEST(an_unknown_subject_is_answered_with_the_nearest) {
     la_subject s;
     FAILS(la_subject_find("layer_nrm", &s), LA_NAME, "did you mean layernorm?");
@@ -497,6 +520,47 @@ START_TEST(linformer_says_what_it_cannot_do) {
 }
 END_TEST
 
+START_TEST(features_in_pairs_are_refused_in_odd_numbers) {
+    static const char *const specs[] = {"rff:m=7", "hedgehog:m=7", "kernel:q=t2r,k=hedgehog,m=7"};
+    la_attn_cfg              c;
+    for (int i = 0; i < 3; i++) {
+        OK(la_attn_parse(specs[i], 0, &c));
+        FAILS(la_attn_check(&c, 2, 8), LA_ARG, "m must be even, and is 7");
+        c.m = 8;
+        OK(la_attn_check(&c, 2, 8));
+    }
+}
+END_TEST
+
+/* A row that dpfp cannot handle in one piece, against its definition, and its gradient along a
+ * direction against a difference: the features are products of two, and nothing changes its sign.
+ */
+START_TEST(dpfp_of_a_wide_head_is_that_of_its_definition) {
+    enum { D = 300, NU = 3, M = 2 * D * NU };
+    static la_real    x[D], v[D], dx[D], y[M], dy[M];
+    static double     wide[D], want[2][M];
+    la_attn_cfg       c;
+    const la_map_rows rows = {.rows = 1, .D = D, .cfg = &c};
+    double            slope = 0, difference = 0, size = 0;
+    OK(la_attn_parse("dpfp:nu=3", 0, &c));
+    const la_map *map = c.variant->map;
+    fill_uniform(D, 1, 31, x), fill_uniform(D, 1, 32, v), fill_uniform(M, 1, 33, dy);
+    for (int i = 0; i < D; i++) x[i] += x[i] > 0 ? 1 : -1, wide[i] = (double)x[i];
+    map->definition(&c, D, 0, wide, want[0]);
+    map->forward(&rows, x, y);
+    for (int i = 0; i < M; i++) ck_assert_double_eq_tol((double)y[i], want[0][i], 1e-6);
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < D; i++) wide[i] = (double)x[i] + (k ? -1e-3 : 1e-3) * (double)v[i];
+        map->definition(&c, D, 0, wide, want[k]);
+    }
+    map->backward(&rows, x, y, dy, dx);
+    for (int i = 0; i < M; i++) difference += (double)dy[i] * (want[0][i] - want[1][i]) / 2e-3;
+    for (int i = 0; i < D; i++)
+        slope += (double)dx[i] * (double)v[i], size += fabs((double)dx[i] * (double)v[i]);
+    ck_assert_double_eq_tol(slope, difference, BY_PRECISION(1e-6, 1e-10) * size);
+}
+END_TEST
+
 /* Whatever favor's definition says: with many features the weights are those of exp(q.k / sqrt D).
  */
 static void attend(const char *spec, la_real *o) {
@@ -536,11 +600,14 @@ int main(void) {
     TCase *c = add_case(s, "table");
     tcase_add_loop_test(c, every_subject_is_complete, 0, la_subject_count());
     tcase_add_loop_test(c, pairs_are_as_many_as_the_definition_has_weights, 0, la_subject_count());
+    tcase_add_test(c, every_line_of_the_tables_and_every_example_has_a_subject);
     tcase_add_test(c, an_unknown_subject_is_answered_with_the_nearest);
     c = add_case(s, "values");
     tcase_add_loop_test(c, forward_equals_the_reference, 0, n_items * sets);
     tcase_add_loop_test(c, inference_gives_the_values_of_training, 0, n_items);
     tcase_add_test(c, favor_with_many_features_is_softmax);
+    tcase_add_test(c, features_in_pairs_are_refused_in_odd_numbers);
+    tcase_add_test(c, dpfp_of_a_wide_head_is_that_of_its_definition);
     c = add_case(s, "gradients");
     if (LA_REAL_BITS == 64) {
         tcase_add_loop_test(c, gradient_equals_finite_differences, 0, n_items * sets);

@@ -1324,6 +1324,31 @@ START_TEST(initial_values_are_of_their_kind) {
 }
 END_TEST
 
+/* Rows that the diagonal does not reach are as long as its own; a column beside it is no part. */
+START_TEST(an_identity_with_more_rows_than_columns_goes_on_at_random) {
+    enum { ROWS_ = 300, COLS_ = 40, BELOW = 2 * (ROWS_ - COLS_) * COLS_ };
+    la_params *p;
+    OK(la_params_create(&p));
+    la_params_add(p, "plain", la_shape3(2, ROWS_, COLS_), LA_INIT_IDENTITY, 0.02);
+    la_params_add(p, "bias", la_shape3(2, ROWS_, COLS_ + 1), LA_INIT_IDENTITY_BIAS, 0.02);
+    OK(la_params_alloc(p, 1, 0));
+    for (int bias = 0; bias < 2; bias++) {
+        const la_real *x = la_params_x(p) + la_param_offset(p, bias);
+        double         square = 0;
+        for (int i = 0; i < 2 * ROWS_ * (COLS_ + bias); i++) {
+            const int    row = i / (COLS_ + bias) % ROWS_, col = i % (COLS_ + bias);
+            const double value = (double)x[i];
+            if (row < COLS_ || col == COLS_)
+                ck_assert_double_eq_tol(value, row == col && col < COLS_, 0.02 * 5.5);
+            else
+                square += value * value * COLS_ / BELOW;
+        }
+        ck_assert_double_eq_tol(square, 1, 5 * sqrt(2.0 / BELOW));
+    }
+    la_params_destroy(p);
+}
+END_TEST
+
 /* Rows of a block at right angles, also of a last block that is short, and of length chi_D. */
 START_TEST(orthogonal_features_are_orthogonal_in_blocks_and_as_long_as_normal_vectors) {
     enum { HEADS = 200, FEATURES = 40, DIM = 16, N = HEADS * FEATURES };
@@ -1562,6 +1587,7 @@ int main(void) {
     c = add_case(s, "parameters");
     tcase_add_test(c, parameters_are_named_aligned_and_drawn_from_the_seed);
     tcase_add_test(c, initial_values_are_of_their_kind);
+    tcase_add_test(c, an_identity_with_more_rows_than_columns_goes_on_at_random);
     tcase_add_test(c, orthogonal_features_are_orthogonal_in_blocks_and_as_long_as_normal_vectors);
     tcase_add_test(c, frozen_features_are_drawn_again_by_seed_and_draw);
     tcase_add_test(c, a_frozen_parameter_has_no_gradient_and_is_not_counted);

@@ -110,6 +110,12 @@ la_status la_attn_check(const la_attn_cfg *c, int64_t H, int64_t D) {
     if (k && k->kind == LA_MAP_LOG && q->kind == LA_MAP_SIGNED)
         return la_fail(LA_ARG, "q=%s has features of either sign, and k=%s needs positive ones",
                        q->name, k->name);
+    for (int which = 0; which < 2; which++) {
+        const la_projection *p = la_attn_projection(c, which);
+        if (p && p->pairs && c->m % 2)
+            return la_fail(LA_ARG, "%s makes features in pairs: m must be even, and is %lld",
+                           la_attn_map(c, which)->name, (long long)c->m);
+    }
     if (q && features(c, 0, D) != features(c, 1, D))
         return la_fail(
             LA_ARG,
@@ -125,7 +131,9 @@ static la_attn_weight projection_weight(const la_attn_cfg *c, int which, int64_t
     const la_projection *p = la_attn_projection(c, which);
     return (la_attn_weight){.name = which ? "map_k" : "map_q",
                             .shape = la_shape3(H, p->width(c, D), D + p->bias),
-                            .how = p->random ? LA_INIT_ORTHOGONAL : LA_INIT_IDENTITY,
+                            .how = p->random ? LA_INIT_ORTHOGONAL
+                                   : p->bias ? LA_INIT_IDENTITY_BIAS
+                                             : LA_INIT_IDENTITY,
                             .scale = p->random ? 1 : 0.02,
                             .frozen = p->random};
 }
@@ -207,17 +215,19 @@ int64_t la_attn_past(const la_node *n, int64_t b) {
     return past ? past->ids[la_len(past->shape) == 1 ? 0 : b] : 0;
 }
 
-/* The capacity of a state of `len` reals; 0 where its length does not depend on it. */
+/* The least capacity of a state of `len` reals; 0 where its length does not depend on it. */
 static int64_t capacity_of(const la_attn_cfg *c, int64_t D, int64_t E, int64_t len) {
-    const int64_t each = own_state(c, D, E, 2) - own_state(c, D, E, 1);
+    const int64_t each = own_state(c, D, E, 1) - own_state(c, D, E, 0);
     return each > 0 ? len / each : 0;
 }
 
 int64_t la_attn_room(const la_node *n) {
     const la_node *state = la_attn_at(n, LA_AT_STATE);
     if (!state) return 0;
-    return capacity_of(la_attn_cfg_of(n), n->in[1]->shape.d[3], n->in[2]->shape.d[3],
-                       state->shape.d[2]);
+    const la_attn_cfg *c = la_attn_cfg_of(n);
+    const int64_t      D = n->in[1]->shape.d[3], E = n->in[2]->shape.d[3], len = state->shape.d[2];
+    const int64_t      capacity = capacity_of(c, D, E, len);
+    return own_state(c, D, E, capacity + 1) == len ? 0 : capacity; /* one that grows no further */
 }
 
 la_status la_attn_check_past(const la_node *n, int64_t room) {
@@ -348,6 +358,7 @@ const char *const la_attn_examples[] = {
     "elu1:d=2",
     "elu1:decay=retention",
     "cosine:decay=0.7",
+    "window:w=9",
     "relu2:decay=learned",
     "kernel:q=exp,k=sigmoid",
     "kernel:q=relu,k=exp",

@@ -53,10 +53,12 @@ typedef enum la_map_kind {
 
 /* What stands before a map: y = scale W x^ (+ b) - square |x|^2, ops/head_linear.c. */
 typedef struct la_projection {
-    int random; /* drawn, never trained, the same for q and k; else learned, W near identity */
+    int random; /* drawn, never trained, the same for q and k; else learned, W near identity at
+                   first, further rows random */
     int64_t (*width)(const la_attn_cfg *c, int64_t D);  /* rows of W                            */
     void (*scales)(int64_t D, la_head_linear_cfg *out); /* NULL: scale 1, square 0             */
     int bias;                                           /* a last column of W                  */
+    int pairs; /* a row of W gives two features, so that m is even */
 } la_projection;
 
 /* The heads of one token: x (rows,D), and their features (rows,m), both dense. */

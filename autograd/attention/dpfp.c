@@ -9,58 +9,69 @@
  *
  * Backward, with dy_j the gradient of block j:
  *   dr_i = sum_j dy_ji r_{i-j} + dy_j,i+j r_{i+j}      dx_i = dr_i where x_i > 0, -dr_{D+i} where
- *   x_i < 0. */
+ *   x_i < 0.
+ *
+ * A row is handled in pieces of r, with the nu numbers that stand before a piece. */
 #include "autograd/attention/kernel_map.h"
 #include "autograd/kernel.h"
 
 static int64_t width(const la_attn_cfg *c, int64_t D) { return 2 * D * c->nu; }
 
-static void halves(int64_t D, const la_real *x, la_real *r) {
-    for (int64_t i = 0; i < D; i++) {
-        r[i] = x[i] > 0 ? x[i] : 0;
-        r[D + i] = x[i] < 0 ? -x[i] : 0;
+enum { PIECE = 256, MOST_NU = 64 }; /* numbers of r at a time; nu is at most, options.def */
+
+/* n of the 2D numbers of r from place `at` on, which may be below 0: the last one is before the
+ * first one. */
+static void some_of_r(int64_t D, const la_real *x, int64_t at, int64_t n, la_real *r) {
+    at = (at % (2 * D) + 2 * D) % (2 * D);
+    for (int64_t i = 0; i < n; i++, at = at + 1 < 2 * D ? at + 1 : 0) {
+        const la_real u = at < D ? x[at] : -x[at - D];
+        r[i] = u > 0 ? u : 0;
     }
 }
 
-/* y_i = r_i r_{i-j}, i from..to-1, all of them inside of r */
-static void products(int64_t from, int64_t to, const la_real *r, int64_t j, la_real *y) {
-    for (int64_t i = from; i < to; i++) y[i] = r[i] * r[i - j];
-}
-
-static void products_backward(int64_t from, int64_t to, const la_real *r, int64_t j,
-                              const la_real *dy, la_real *dr) {
-    for (int64_t i = from; i < to; i++) dr[i] += dy[i] * r[i - j];
-    for (int64_t i = from; i < to; i++) dr[i - j] += dy[i] * r[i];
+/* From dr of the same numbers to dx. */
+static void add_to_x(int64_t D, const la_real *x, int64_t at, int64_t n, const la_real *dr,
+                     la_real *dx) {
+    at = (at % (2 * D) + 2 * D) % (2 * D);
+    for (int64_t i = 0; i < n; i++, at = at + 1 < 2 * D ? at + 1 : 0)
+        if (at < D)
+            dx[at] += x[at] > 0 ? dr[i] : 0;
+        else
+            dx[at - D] -= x[at - D] < 0 ? dr[i] : 0;
 }
 
 static void forward(const la_map_rows *rows, const la_real *x, la_real *y) {
-    const int64_t D = rows->D;
-    la_real       r[2 * D];
-    for (int64_t row = 0; row < rows->rows; row++, x += D) {
-        halves(D, x, r);
-        for (int64_t j = 1; j <= rows->cfg->nu; j++, y += 2 * D) {
-            const int64_t by = j % (2 * D);
-            products(0, by, r, by - 2 * D, y);
-            products(by, 2 * D, r, by, y);
+    const int64_t D = rows->D, nu = rows->cfg->nu;
+    la_real       memory[MOST_NU + PIECE], *r = memory + nu;
+    for (int64_t row = 0; row < rows->rows; row++, x += D, y += nu * 2 * D)
+        for (int64_t at = 0; at < 2 * D; at += PIECE) {
+            const int64_t n = la_min(PIECE, 2 * D - at);
+            some_of_r(D, x, at - nu, nu + n, memory);
+            for (int64_t j = 1; j <= nu; j++) {
+                la_real *block = y + (j - 1) * 2 * D + at;
+                for (int64_t i = 0; i < n; i++) block[i] = r[i] * r[i - j];
+            }
         }
-    }
 }
 
 static void backward(const la_map_rows *rows, const la_real *x, const la_real *y, const la_real *dy,
                      la_real *dx) {
-    const int64_t D = rows->D;
-    la_real       r[2 * D], dr[2 * D];
+    const int64_t D = rows->D, nu = rows->cfg->nu;
+    la_real       memory[MOST_NU + PIECE], *r = memory + nu;
+    la_real       gradient[MOST_NU + PIECE], *dr = gradient + nu;
     (void)y;
-    for (int64_t row = 0; row < rows->rows; row++, x += D, dx += D) {
-        halves(D, x, r);
-        memset(dr, 0, sizeof dr);
-        for (int64_t j = 1; j <= rows->cfg->nu; j++, dy += 2 * D) {
-            const int64_t by = j % (2 * D);
-            products_backward(0, by, r, by - 2 * D, dy, dr);
-            products_backward(by, 2 * D, r, by, dy, dr);
+    for (int64_t row = 0; row < rows->rows; row++, x += D, dx += D, dy += nu * 2 * D)
+        for (int64_t at = 0; at < 2 * D; at += PIECE) {
+            const int64_t n = la_min(PIECE, 2 * D - at);
+            some_of_r(D, x, at - nu, nu + n, memory);
+            memset(gradient, 0, (size_t)(nu + n) * sizeof *gradient);
+            for (int64_t j = 1; j <= nu; j++) {
+                const la_real *block = dy + (j - 1) * 2 * D + at;
+                for (int64_t i = 0; i < n; i++) dr[i] += block[i] * r[i - j];
+                for (int64_t i = 0; i < n; i++) dr[i - j] += block[i] * r[i];
+            }
+            add_to_x(D, x, at - nu, nu + n, gradient, dx);
         }
-        for (int64_t i = 0; i < D; i++) dx[i] += x[i] > 0 ? dr[i] : x[i] < 0 ? -dr[D + i] : 0;
-    }
 }
 
 static void definition(const la_attn_cfg *c, int64_t D, int64_t position, const double *x,

@@ -2,15 +2,17 @@
  * Zhang, Bhatia, Kumbong, Re, "The hedgehog & the porcupine: expressive linear attentions with
  * softmax mimicry", 2024.
  *
- *   u = W x, W (D,D) of each head, learned, near the identity at first; another for q than for k
- *   phi(x) = softmax([u; -u]) over its 2D numbers      m = 2D; or W (m/2,D), with the option m
+ *   u = W x, W (D,D) of each head, learned, near the identity at first, its rows beyond D random;
+ *   another for q than for k
+ *   phi(x) = softmax([u; -u]) over its 2D numbers      m = 2D; or W (m/2,D), with the option m,
+ * even
  *
  * The projection is head_linear's; this is the map behind it.
  * Backward.  y = softmax(s) has ds = y o (dy - y.dy), and u stands in s twice: du = ds_1 - ds_2. */
 #include "autograd/attention/kernel_map.h"
 #include "autograd/kernel.h"
 
-static int64_t rows_of_W(const la_attn_cfg *c, int64_t D) { return c->m ? (c->m + 1) / 2 : D; }
+static int64_t rows_of_W(const la_attn_cfg *c, int64_t D) { return c->m ? c->m / 2 : D; }
 
 static int64_t width(const la_attn_cfg *c, int64_t D) {
     (void)c;
@@ -49,7 +51,7 @@ static void definition(const la_attn_cfg *c, int64_t D, int64_t position, const 
     for (int64_t i = 0; i < 2 * D; i++) y[i] /= total;
 }
 
-static const la_projection projection = {.width = rows_of_W};
+static const la_projection projection = {.width = rows_of_W, .pairs = 1};
 static const la_map        map = {.name = "hedgehog",
                                   .kind = LA_MAP_POSITIVE,
                                   .projection = &projection,
@@ -63,7 +65,7 @@ const la_attn la_attn_hedgehog = {
     .formula = "phi(x) = softmax([W x; -W x]), W learned; o_t = phi(q_t)'(sum_{j<=t} phi(k_j) "
                "v_j') / (phi(q_t).sum phi(k_j) + eps)",
     .paper = "Zhang et al., The hedgehog & the porcupine, 2024",
-    .cost = "O(T D (D + E)) time, state 2D(E+1)",
+    .cost = "O(T m (D + E)) time, state m(E+1), m = 2D",
     .file = "autograd/attention/hedgehog.c",
     .options = "chunk eps m decay norm",
     .map = &map,

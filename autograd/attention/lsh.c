@@ -26,138 +26,14 @@
  * buckets, with a number left out between buckets: query and key meet where their numbers differ by
  * 0 or 1 (both ways -1 also).
  *
+ * Decoding, a single query needs the keys of its own buckets alone, and finds them by one pass over
+ * the stored numbers: O(rounds t) comparisons beside O(rounds c (D+E)).
+ *
  * The work is sparse_softmax's: a group is some chunks of a bucket that follow each other, with the
  * queries whose own chunks they are. */
-#include "autograd/kernel.h"
-#include "autograd/ops/sparse_softmax.h"
-#include "tensor/blas.h"
+#include "autograd/attention/lsh_lists.h"
 
-enum {
-    GROUP = 128, /* keys of a group, about                                                     */
-    HASHED = 64, /* rows that are hashed by one product                                        */
-    MOST_ROUNDS = 16,
-};
-
-static int64_t log2_of(int64_t n) {
-    int64_t bits = 0;
-    while (n > 1) n /= 2, bits++;
-    return bits;
-}
-
-/* What is found of a text before its groups.  Each for all rounds, one after the other. */
-typedef struct lists {
-    int64_t  T, N, buckets, rounds, c;
-    la_real *W, *y;                           /* R' (D,bits), R x (HASHED,bits)                */
-    int32_t *bucket_k, *sorted_k;             /* (N) of a position; the positions by bucket    */
-    int32_t *bucket_q, *sorted_q, *rank_q;    /* (T) of a query                                */
-    int32_t *chunk_k, *chunk_q;               /* (N) (T) their numbers, but (.,rounds): a position's
-                                                 next to each other                            */
-    int32_t *first_k, *first_q, *first_chunk; /* (buckets + 1) where each begins in sorted, and in
-                                                 the numbers of chunks                         */
-    int32_t *begins; /* how many groups there are in all rounds, then their first places in
-                        sorted_q, then the end of it                                           */
-} lists;
-
-/* Lays them out from `at`, and returns the reals they take; at NULL only counts. */
-static size_t lay(const la_attn_cfg *c, int64_t D, int64_t T, int64_t N, la_real *at, lists *l) {
-    const int64_t bits = c->rounds * log2_of(c->buckets), edges = c->rounds * (c->buckets + 1);
-    const int64_t keys = c->rounds * N, queries = c->rounds * T;
-    la_real      *integers = NULL;
-    const la_part parts[] = {{&l->W, D * bits},
-                             {&l->y, HASHED * bits},
-                             {&integers, 3 * keys + 5 * queries + 3 * edges + 2}};
-    const size_t  used = la_carve(parts, sizeof parts / sizeof *parts, at);
-    int32_t      *i = (int32_t *)integers;
-    l->T = T, l->N = N, l->buckets = c->buckets, l->rounds = c->rounds, l->c = c->c;
-    if (!at) return used;
-    l->bucket_k = i, l->sorted_k = i + keys, l->chunk_k = i + 2 * keys, i += 3 * keys;
-    l->bucket_q = i, l->sorted_q = i + queries, l->rank_q = i + 2 * queries, i += 3 * queries;
-    l->chunk_q = i, i += queries;
-    l->first_k = i, l->first_q = i + edges, l->first_chunk = i + 2 * edges, i += 3 * edges;
-    l->begins = i;
-    return used;
-}
-
-static size_t own(const la_attn_cfg *c, int64_t D, int64_t keys) {
-    lists l;
-    return lay(c, D, keys, keys, NULL, &l);
-}
-
-static lists find(const la_sparse_text *x) {
-    lists l;
-    lay(x->cfg, x->D, x->end - x->past, x->end, x->own, &l);
-    return l;
-}
-
-/* The buckets of T rows, those of round r at out[r * step]. */
-static void hash(const la_sparse_text *x, const lists *l, const la_real *rows, int64_t ld,
-                 int32_t *out, int64_t step) {
-    const int64_t bits = log2_of(l->buckets), all = l->rounds * bits;
-    for (int64_t t = 0; t < l->T; t += HASHED) {
-        const int64_t n = la_min(HASHED, l->T - t);
-        la_gemm_nn(LA_SET, n, all, x->D, rows + t * ld, ld, l->W, all, l->y, all);
-        for (int64_t r = 0; r < l->rounds; r++)
-            for (int64_t i = 0; i < n; i++) {
-                int32_t bucket = 0;
-                for (int64_t b = 0; b < bits; b++)
-                    bucket |= (int32_t)(l->y[i * all + r * bits + b] > 0) << b;
-                out[r * step + t + i] = bucket;
-            }
-    }
-}
-
-/* Positions `from` + 0 .. n-1 by bucket, in their order; first[h]: where bucket h begins. */
-static void sort(int64_t n, int64_t buckets, const int32_t *bucket, int64_t from, int32_t *first,
-                 int32_t *sorted) {
-    memset(first, 0, (size_t)(buckets + 1) * sizeof *first);
-    for (int64_t i = 0; i < n; i++) first[bucket[i] + 1]++;
-    for (int64_t h = 0; h < buckets; h++) first[h + 1] += first[h];
-    for (int64_t i = 0; i < n; i++) sorted[first[bucket[i]]++] = (int32_t)(from + i);
-    for (int64_t h = buckets; h > 0; h--) first[h] = first[h - 1];
-    first[0] = 0;
-}
-
-/* Ranks of the queries, chunks of the keys, and where groups begin, in round r. */
-static void cut_round(const la_sparse_text *x, const lists *l, int64_t r) {
-    const int32_t *fk = l->first_k + r * (l->buckets + 1), *fq = l->first_q + r * (l->buckets + 1);
-    const int32_t *sk = l->sorted_k + r * l->N, *sq = l->sorted_q + r * l->T;
-    int32_t       *chunk = l->first_chunk + r * (l->buckets + 1), *begins = l->begins + 1;
-    const int64_t  size = la_max(1, GROUP / l->c) * l->c;
-    chunk[0] = 0;
-    for (int64_t h = 0; h < l->buckets; h++) {
-        const int64_t count = fk[h + 1] - fk[h];
-        int64_t       rank = 0, group = -1;
-        chunk[h + 1] = chunk[h] + (int32_t)(count / l->c) + 2;
-        for (int64_t i = 0; i < count; i++)
-            l->chunk_k[sk[fk[h] + i] * l->rounds + r] = chunk[h] + (int32_t)(i / l->c);
-        for (int64_t i = fq[h]; i < fq[h + 1]; i++) {
-            while (rank < count && sk[fk[h] + rank] < sq[i]) rank++;
-            l->rank_q[r * l->T + sq[i] - x->past] = (int32_t)rank;
-            l->chunk_q[(sq[i] - x->past) * l->rounds + r] = chunk[h] + (int32_t)(rank / l->c);
-            if (rank / size != group) begins[l->begins[0]++] = (int32_t)(r * l->T + i);
-            group = rank / size;
-        }
-    }
-}
-
-static void begin(const la_sparse_text *x) {
-    const lists   l = find(x);
-    const int64_t bits = l.rounds * log2_of(l.buckets);
-    la_transpose(bits, x->D, x->weight, x->D, l.W);
-    hash(x, &l, x->q, x->ldq, l.bucket_q, l.T);
-    hash(x, &l, x->k, x->ldk, l.bucket_k + x->past, l.N);
-    l.begins[0] = 0;
-    for (int64_t r = 0; r < l.rounds; r++) {
-        for (int64_t j = 0; j < x->past; j++)
-            l.bucket_k[r * l.N + j] = (int32_t)x->old[r * x->room + j];
-        sort(l.N, l.buckets, l.bucket_k + r * l.N, 0, l.first_k + r * (l.buckets + 1),
-             l.sorted_k + r * l.N);
-        sort(l.T, l.buckets, l.bucket_q + r * l.T, x->past, l.first_q + r * (l.buckets + 1),
-             l.sorted_q + r * l.T);
-        cut_round(x, &l, r);
-    }
-    l.begins[1 + l.begins[0]] = (int32_t)(l.rounds * l.T);
-}
+enum { PIECE = 256 }; /* keys whose biases are found at a time */
 
 static void store(const la_sparse_text *x, la_real *extra) {
     const lists l = find(x);
@@ -190,29 +66,37 @@ static void group(const la_sparse_text *x, int64_t i, la_sparse_group *g) {
     }
 }
 
-/* -log N_tj, and both ways -inf for t itself. */
-static void bias(const la_sparse_text *x, int64_t rows, const int32_t *q, int64_t keys,
-                 const int32_t *k, const int32_t *lo, const int32_t *hi, la_real *S, int64_t ld) {
-    const lists    l = find(x);
+/* -log N_tj for the keys of a piece, and both ways -inf for t itself. */
+static void bias_piece(const la_sparse_text *x, const lists *l, int64_t rows, const int32_t *q,
+                       la_range piece, const int32_t *k, const int32_t *lo, const int32_t *hi,
+                       la_real *S, int64_t ld) {
     const int      both = x->cfg->bidirectional;
     const unsigned most = both ? 2 : 1;
     la_real        minus_log[MOST_ROUNDS + 1] = {0};
-    int32_t        number[MOST_ROUNDS][keys];
-    for (int64_t n = 1; n <= l.rounds; n++) minus_log[n] = -log(R(n));
-    for (int64_t j = 0; j < keys; j++)
-        for (int64_t r = 0; r < l.rounds; r++) number[r][j] = l.chunk_k[k[j] * l.rounds + r];
+    int32_t        number[MOST_ROUNDS][PIECE], meet[PIECE];
+    for (int64_t n = 1; n <= l->rounds; n++) minus_log[n] = -log(R(n));
+    for (int64_t j = piece.from; j < piece.to; j++)
+        for (int64_t r = 0; r < l->rounds; r++)
+            number[r][j - piece.from] = l->chunk_k[k[j] * l->rounds + r];
     for (int64_t i = 0; i < rows; i++, S += ld) {
-        int32_t meet[keys];
-        for (int64_t j = lo[i]; j < hi[i]; j++) meet[j] = 0;
-        for (int64_t r = 0; r < l.rounds; r++) {
-            const int32_t own = l.chunk_q[(q[i] - x->past) * l.rounds + r] + both;
-            for (int64_t j = lo[i]; j < hi[i]; j++)
-                meet[j] += (unsigned)(own - number[r][j]) <= most;
+        const int64_t from = la_max(lo[i], piece.from), to = la_min(hi[i], piece.to);
+        const int64_t first = from - piece.from, end = to - piece.from;
+        for (int64_t j = first; j < end; j++) meet[j] = 0;
+        for (int64_t r = 0; r < l->rounds; r++) {
+            const int32_t own = l->chunk_q[(q[i] - x->past) * l->rounds + r] + both;
+            for (int64_t j = first; j < end; j++) meet[j] += (unsigned)(own - number[r][j]) <= most;
         }
-        for (int64_t j = lo[i]; j < hi[i]; j++) S[j] += minus_log[meet[j]];
-        for (int64_t j = lo[i]; both && j < hi[i]; j++)
+        for (int64_t j = from; j < to; j++) S[j] += minus_log[meet[j - piece.from]];
+        for (int64_t j = from; both && j < to; j++)
             if (k[j] == q[i]) S[j] = R(-INFINITY);
     }
+}
+
+static void bias(const la_sparse_text *x, int64_t rows, const int32_t *q, int64_t keys,
+                 const int32_t *k, const int32_t *lo, const int32_t *hi, la_real *S, int64_t ld) {
+    const lists l = find(x);
+    for (int64_t i = 0; i * PIECE < keys; i++)
+        bias_piece(x, &l, rows, q, la_cut(keys, PIECE, i), k, lo, hi, S, ld);
 }
 
 /* --- the definition: buckets and ranks by counting --- */
@@ -306,10 +190,10 @@ static const la_sparse pattern = {.unit_keys = 1,
 
 const la_attn la_attn_lsh = {
     .name = "lsh",
-    .formula = "o_t = sum_j softmax_j(q_t.k_j / |k_j| sqrt D) v_j over j that hash like t",
+    .formula = "o_t = sum_j softmax_j(q_t.k_j / (|k_j| sqrt D)) v_j over j that hash like t",
     .paper = "Kitaev et al., Reformer, 2020",
-    .cost = "O(T rounds (c (D+E) + D log T)) time, state t(D+E+rounds): a cache that grows with "
-            "the text",
+    .cost = "O(T rounds (c (D+E) + D log T)) time, decoding a token O(rounds t) more for a look at "
+            "the buckets of all keys; state t(D+E+rounds): a cache that grows with the text",
     .file = "autograd/attention/lsh.c",
     .options = "chunk rounds buckets c norm",
     .usual = {.rounds = 2, .c = 16},

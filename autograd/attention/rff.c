@@ -7,7 +7,8 @@
  *   phi(q).phi(k) = (2/m) sum_i cos(w_i.(q^ - k^)),  of mean exp(-|q^ - k^|^2 / 2) = exp(q^.k^ - 1)
  *
  * With unit vectors the Gaussian kernel is that of softmax at temperature 1.  The projection is
- * head_linear's, random and one for q and k; this is the map behind it.  m is 2D, or the option m.
+ * head_linear's, random and one for q and k; this is the map behind it.  m is 2D, or the option m,
+ * which is even.
  *
  * An estimate may be negative, and a normaliser 0 or less.  The kernel that is estimated is not
  * below exp(-2), |q^ - k^| being 2 at most, and each token sees one key at least: where a
@@ -17,7 +18,7 @@
 #include "autograd/attention/kernel_map.h"
 #include "autograd/kernel.h"
 
-static int64_t rows_of_W(const la_attn_cfg *c, int64_t D) { return c->m ? (c->m + 1) / 2 : D; }
+static int64_t rows_of_W(const la_attn_cfg *c, int64_t D) { return c->m ? c->m / 2 : D; }
 
 static void unit(int64_t D, la_head_linear_cfg *out) {
     (void)D;
@@ -56,14 +57,15 @@ static void definition(const la_attn_cfg *c, int64_t D, int64_t position, const 
     }
 }
 
-static const la_projection projection = {.random = 1, .width = rows_of_W, .scales = unit};
-static const la_map        map = {.name = "rff",
-                                  .kind = LA_MAP_SIGNED,
-                                  .projection = &projection,
-                                  .width = width,
-                                  .forward = forward,
-                                  .backward = backward,
-                                  .definition = definition};
+static const la_projection projection = {
+    .random = 1, .width = rows_of_W, .scales = unit, .pairs = 1};
+static const la_map map = {.name = "rff",
+                           .kind = LA_MAP_SIGNED,
+                           .projection = &projection,
+                           .width = width,
+                           .forward = forward,
+                           .backward = backward,
+                           .definition = definition};
 
 const la_attn la_attn_rff = {
     .name = "rff",

@@ -106,6 +106,12 @@ static la_status set(const struct key *k, const char *value, la_attn_cfg *out) {
 static la_status pair(char *text, la_attn_cfg *out) {
     const la_attn *a = out->variant;
     char           shown[LA_SHOWN], *value = strchr(text, '=');
+    if (!*text)
+        return la_fail(
+            LA_ARG,
+            "nothing stands after the colon or a comma of --attn %s: write key=value, or "
+            "leave it out",
+            a->name);
     if (value) *value++ = 0;
     int i = la_name_index(text, key_at);
     if (i < 0) return la_name_unknown("key of --attn", la_shown(text, shown), key_at);

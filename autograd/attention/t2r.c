@@ -3,6 +3,7 @@
  *
  *   phi(x) = relu(W x + b), W (m,D) and b (m) of each head, learned; another for q than for k
  *
+ * W starts near the identity, its rows beyond D as random directions, and b near 0.
  * The projection is head_linear's; the map behind it is relu's, and as there all weights of a row
  * may be 0, and then o_t = 0.  m is D, or the option m. */
 #include "autograd/attention/kernel_map.h"

@@ -1,8 +1,8 @@
 /* window: softmax attention over the last w keys.
  * Beltagy, Peters, Cohan, "Longformer", 2020; Child et al., "Sparse Transformers", 2019.
  *
- *   q, k (B,T,H,D)   v (B,T,H,E)   o (B,T,H,E)   state (B,H,w(D+E)): keys, then values, of the last
- * w tokens, position j in row j mod w
+ *   q, k (B,T,H,D)   v (B,T,H,E)   o (B,T,H,E)   state (B,H,W(D+E)), W = min(w, capacity): keys,
+ * then values, of the last W tokens, position j in row j mod W
  *
  *   o_t = sum_{j in V(t)} softmax_j(q_t.k_j / sqrt D) v_j     V(t) = { j : t-w < j <= t }
  *   both ways:                                                V(t) = { j : |t-j| < w }
@@ -10,8 +10,9 @@
  * w = 1 gives o = v, w >= T gives softmax.  The work is sparse_softmax's, and its windows are the
  * groups.
  *
- * The ring holds all that later queries see, so that a text can be cut anywhere; its gradient goes
- * to the rows it was written from. */
+ * With W = w a text may have any length; with less it has capacity tokens at most, and the ring
+ * never wraps.  The ring holds all that later queries see, so that a text can be cut anywhere; its
+ * gradient goes to the rows it was written from. */
 #include "autograd/ops/sparse_softmax.h"
 
 #include "autograd/kernel.h"
@@ -41,8 +42,7 @@ static double pairs(const la_attn_cfg *c, int64_t T) {
 }
 
 static int64_t state_len(const la_attn_cfg *c, int64_t D, int64_t E, int64_t capacity) {
-    (void)capacity;
-    return c->w * (D + E);
+    return la_min(c->w, capacity) * (D + E);
 }
 
 static const la_sparse pattern = {.ring = 1, .groups = groups, .group = group};
@@ -51,7 +51,7 @@ const la_attn la_attn_window = {
     .name = "window",
     .formula = "o_t = sum_{t-w<j<=t} softmax_j(q_t.k_j / sqrt D) v_j",
     .paper = "Beltagy et al., Longformer, 2020",
-    .cost = "O(T w (D+E)) time, state w(D+E)",
+    .cost = "O(T min(w, T) (D+E)) time, state min(w, capacity) (D+E)",
     .file = "autograd/attention/window.c",
     .options = "chunk w norm",
     .usual = {.w = 32},

@@ -1,5 +1,5 @@
 /* full_linear: bidirectional normalised linear attention under a feature map phi.
- * Shen et al., "Efficient attention", 2021; Katharopoulos et al., "Transformers are RNNs", 2020.
+ * Shen et al., "Efficient attention", 2018; Katharopoulos et al., "Transformers are RNNs", 2020.
  *
  *   q, k (B,T,H,D)   v (B,T,H,E)   o (B,T,H,E)
  *

@@ -27,7 +27,7 @@ typedef struct la_sparse_group {
 } la_sparse_group;
 
 typedef struct la_sparse {
-    int ring;      /* no query sees further back than cfg->w keys: the state holds so many        */
+    int ring; /* no query sees further back than cfg->w keys: the state holds so many, or all */
     int unit_keys; /* keys are divided by their length                                            */
     int64_t (*groups)(const la_sparse_text *x);
     void (*group)(const la_sparse_text *x, int64_t i, la_sparse_group *g);

@@ -25,7 +25,9 @@ static dims get(const la_node *n) {
     la_shape           q = n->in[0]->shape;
     dims               s = {.T = q.d[1], .H = q.d[2], .D = q.d[3], .E = n->in[2]->shape.d[3]};
     s.scale = 1 / sqrt(R(s.D));
-    if (la_attn_at(n, LA_AT_STATE)) s.room = c->variant->sparse->ring ? c->w : la_attn_room(n);
+    const la_node *state = la_attn_at(n, LA_AT_STATE);
+    if (state)
+        s.room = c->variant->sparse->ring ? state->shape.d[2] / (s.D + s.E) : la_attn_room(n);
     s.keys = s.T + s.room;
     s.C = la_min(c->chunk > 0 ? c->chunk : KEYS, s.keys);
     s.R = la_min(la_min(QUERIES, s.C), s.T);
