@@ -23,7 +23,7 @@ const la_op *const la_ops[] = {
 };
 
 /* --- subjects: a table that is made when it is first asked for --- */
-enum { MOST = 160, NAME = 48 };
+enum { MOST = 160, NAME = 64 };
 static la_subject subjects[MOST];
 static char       titles[MOST][NAME];
 static int        n_subjects;

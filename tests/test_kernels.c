@@ -117,6 +117,11 @@ START_TEST(a_text_beyond_a_map_is_refused) {
     record(&r, "kernel:q=dpfp,k=cosformer,length=39", 0, 1, NULL);
     FAILS(la_tape_forward(r.tape), LA_ARG, "a text of at most 39, and these are 40 after 0");
     la_tape_destroy(r.tape);
+    for (int both = 0; both < 2; both++) { /* beside keys that are given by logarithms */
+        record(&r, "kernel:q=cosformer,k=favor,length=39", 0, both, NULL);
+        FAILS(la_tape_forward(r.tape), LA_ARG, "a text of at most 39, and these are 40 after 0");
+        la_tape_destroy(r.tape);
+    }
 }
 END_TEST
 

@@ -341,6 +341,7 @@ const char *const la_attn_examples[] = {
     "relu2:decay=learned",
     "kernel:q=exp,k=sigmoid",
     "kernel:q=relu,k=exp",
+    "kernel:q=cosformer,k=favor,length=1000",
     "kernel:q=hedgehog,k=t2r,m=6",
     "kernel:q=favor,k=favor,m=3,d=0",
     NULL,
