@@ -80,7 +80,7 @@ static int skipped(const setting *s, const char *what, const char *why) {
 }
 
 static const char *weights_do_not_add_to_1(const setting *s) {
-    return s->cfg.variant->floor > 0      ? "its normaliser has a floor"
+    return la_attn_floor(&s->cfg) > 0     ? "its normaliser has a floor"
            : traits(s) & LA_ATTN_NOT_MEAN ? "its weights do not add to 1"
                                           : NULL;
 }

@@ -46,7 +46,9 @@ typedef struct la_attn_cfg {
 
 /* --- feature maps --- */
 typedef enum la_map_kind {
-    LA_MAP_SIGNED,   /* features of either sign                                                */
+    LA_MAP_SIGNED,   /* features of either sign.  phi(q).phi(k) with another such map could add to
+                        anything, and is refused; with itself it is not below 0, as the map's file
+                        shows, or the map has a floor                                          */
     LA_MAP_POSITIVE, /* never below 0                                                          */
     LA_MAP_LOG,      /* forward gives the logarithms of positive features                      */
 } la_map_kind;
@@ -76,6 +78,7 @@ struct la_map {
     void (*backward)(const la_map_rows *r, const la_real *x, const la_real *y, const la_real *dy,
                      la_real *dx);
     int64_t (*longest)(const la_attn_cfg *c); /* tokens a text may have; NULL: any number         */
+    double floor; /* of q and k both: the normaliser is this, where it would be less; 0: none */
     /* The same, one row, as in the paper and in double: the oracle of the tests */
     void (*definition)(const la_attn_cfg *c, int64_t D, int64_t position, const double *x,
                        double *y);
@@ -121,7 +124,6 @@ struct la_attn {
     const char   *not_causal; /* why it has no causal form; NULL: it has                     */
     unsigned      traits;     /* LA_ATTN_...                                                 */
     int           shared_qk;  /* a model gives it its queries as keys                        */
-    double        floor;      /* the normaliser is this, where it would be less: signed kernels */
     const la_map *map;        /* of a kernel variant, else NULL                              */
     const struct la_sparse *sparse; /* which keys a query sees, ops/sparse_softmax.h; else NULL */
     const la_op *causal, *full;     /* NULL: that of the maps, or none at all                    */
@@ -160,6 +162,7 @@ la_status     la_attn_check(const la_attn_cfg *c, int64_t H, int64_t D);
 const la_op  *la_attn_op(const la_attn_cfg *c);
 const la_map *la_attn_map(const la_attn_cfg *c, int which); /* 0: of q, 1: of k; or NULL        */
 const la_projection *la_attn_projection(const la_attn_cfg *c, int which); /* before it, or NULL  */
+double  la_attn_floor(const la_attn_cfg *c); /* of the normaliser; 0: none                    */
 int64_t la_attn_features(const la_attn_cfg *c, int64_t D); /* m of a kernel variant, else D */
 
 /* The tensors that go into la_attn_in.weight: 0, 1 or 2 of them; one is for both. */

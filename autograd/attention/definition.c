@@ -68,11 +68,12 @@ static double dot(int64_t m, const double *a, const double *b) {
 /* One row from the features a of its query and those of all keys, b. */
 static void weigh(const la_attn_head *x, int64_t t, int64_t m, const double *a, const double *b,
                   double *row) {
+    const double  floor = la_attn_floor(x->cfg);
     double        total = x->cfg->eps;
     const int64_t seen = x->cfg->bidirectional ? x->T : t + 1;
     for (int64_t s = 0; s < seen; s++)
         total += row[s] = dot(m, a, b + s * m) * pow(x->gamma, (double)(t - s));
-    total = fmax(total, x->cfg->variant->floor);
+    if (floor > 0) total = fmax(total, floor);
     for (int64_t s = 0; s < seen; s++) row[s] = total != 0 ? row[s] / total : 0;
 }
 

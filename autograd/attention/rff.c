@@ -61,6 +61,7 @@ static const la_map        map = {.name = "rff",
                                   .kind = LA_MAP_SIGNED,
                                   .projection = &projection,
                                   .width = width,
+                                  .floor = 0.1353352832366127,
                                   .forward = forward,
                                   .backward = backward,
                                   .definition = definition};
@@ -74,7 +75,6 @@ const la_attn la_attn_rff = {
     .file = "autograd/attention/rff.c",
     .options = "chunk eps m redraw decay norm",
     .traits = LA_ATTN_SIGNED,
-    .floor = 0.1353352832366127,
     .map = &map,
     .definition = la_kernel_definition,
 };

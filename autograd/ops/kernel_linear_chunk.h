@@ -26,7 +26,7 @@ static inline dims get(const la_node *n) {
     dims     s = {.B = q.d[0], .T = q.d[1], .H = q.d[2], .D = q.d[3], .E = n->in[2]->shape.d[3]};
     const la_attn_cfg *c = la_attn_cfg_of(n);
     const la_map      *map[2] = {la_attn_map(c, 0), la_attn_map(c, 1)};
-    const double       floor_of = c->variant ? c->variant->floor : 0;
+    const double       floor_of = la_attn_floor(c);
     s.Dk = n->in[1]->shape.d[3];
     s.m = map[1] ? map[1]->width(c, s.Dk) : s.Dk;
     s.L = s.m * (s.E + 1);
