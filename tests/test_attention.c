@@ -71,7 +71,7 @@ static setting setting_at(int i, double eps) {
     return setting_of(&settings[i].subject, settings[i].chunk, eps);
 }
 
-static unsigned traits(const setting *s) { return s->cfg.variant->traits; }
+static unsigned traits(const setting *s) { return la_attn_traits(&s->cfg); }
 
 /* Whether the subject is left out of a test; why: NULL if it is not. */
 static int skipped(const setting *s, const char *what, const char *why) {

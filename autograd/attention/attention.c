@@ -79,6 +79,13 @@ static int64_t features(const la_attn_cfg *c, int which, int64_t D) {
 
 int64_t la_attn_features(const la_attn_cfg *c, int64_t D) { return features(c, 1, D); }
 
+unsigned la_attn_traits(const la_attn_cfg *c) {
+    const la_map *q = la_attn_map(c, 0), *k = la_attn_map(c, 1);
+    if (!q) return c->variant->traits;
+    const int either_sign = q != k && (q->kind == LA_MAP_SIGNED || k->kind == LA_MAP_SIGNED);
+    return c->variant->traits | q->traits | k->traits | (either_sign ? LA_ATTN_SIGNED : 0);
+}
+
 double la_attn_floor(const la_attn_cfg *c) {
     const la_map *q = la_attn_map(c, 0), *k = la_attn_map(c, 1);
     return q && q == k ? q->floor : 0;

@@ -19,7 +19,6 @@ const la_attn la_attn_kernel = {
     .file = "autograd/attention/kernel.c",
     .options = "q k chunk eps d m nu length redraw decay norm",
     .usual = {.q = &la_map_softplus, .k = &la_map_exp, .nu = 1},
-    .traits = LA_ATTN_SIGNED | LA_ATTN_ZERO_ROWS | LA_ATTN_POSITIONAL, /* what maps may do        */
     .map = &la_map_exp, /* one to take the place of q or k, which are never left out          */
     .definition = la_kernel_definition,
 };

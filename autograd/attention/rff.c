@@ -59,6 +59,7 @@ static void definition(const la_attn_cfg *c, int64_t D, int64_t position, const 
 static const la_projection projection = {.random = 1, .width = rows_of_W, .scales = unit};
 static const la_map        map = {.name = "rff",
                                   .kind = LA_MAP_SIGNED,
+                                  .traits = LA_ATTN_SIGNED,
                                   .projection = &projection,
                                   .width = width,
                                   .floor = 0.1353352832366127,
@@ -74,7 +75,6 @@ const la_attn la_attn_rff = {
     .cost = "O(T m (D + E)) time, state m(E+1)",
     .file = "autograd/attention/rff.c",
     .options = "chunk eps m redraw decay norm",
-    .traits = LA_ATTN_SIGNED,
     .map = &map,
     .definition = la_kernel_definition,
 };
