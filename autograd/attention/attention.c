@@ -360,7 +360,7 @@ const char *const la_attn_examples[] = {
     "kernel:q=relu,k=exp",
     "kernel:q=cosformer,k=favor,length=1000",
     "kernel:q=hedgehog,k=t2r,m=6",
-    "kernel:q=favor,k=favor,m=3,d=0",
+    "kernel:q=favor,k=favor,m=3",
     "kernel:q=rff,k=rff,m=4",
     NULL,
 };

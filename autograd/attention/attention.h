@@ -81,6 +81,7 @@ struct la_map {
     const char          *name;
     la_map_kind          kind;
     unsigned             traits;     /* LA_ATTN_..., of any kernel that it is a part of        */
+    const char          *options;    /* keys of options.def that it reads, "m redraw"; NULL: none */
     const la_projection *projection; /* NULL: none */
     int64_t (*width)(const la_attn_cfg *c, int64_t D); /* m; D is behind the projection  */
     void (*forward)(const la_map_rows *r, const la_real *x, la_real *y);

@@ -54,6 +54,7 @@ static void definition(const la_attn_cfg *c, int64_t D, int64_t position, const 
 
 static const la_map map = {.name = "cosformer",
                            .kind = LA_MAP_POSITIVE,
+                           .options = "length",
                            .traits = LA_ATTN_ZERO_ROWS | LA_ATTN_POSITIONAL,
                            .width = width,
                            .longest = longest,

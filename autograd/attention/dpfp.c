@@ -76,6 +76,7 @@ static void definition(const la_attn_cfg *c, int64_t D, int64_t position, const 
 
 static const la_map map = {.name = "dpfp",
                            .kind = LA_MAP_POSITIVE,
+                           .options = "nu",
                            .traits = LA_ATTN_ZERO_ROWS,
                            .width = width,
                            .forward = forward,

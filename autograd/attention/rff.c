@@ -59,6 +59,7 @@ static void definition(const la_attn_cfg *c, int64_t D, int64_t position, const 
 static const la_projection projection = {.random = 1, .width = rows_of_W, .scales = unit};
 static const la_map        map = {.name = "rff",
                                   .kind = LA_MAP_SIGNED,
+                                  .options = "m redraw",
                                   .traits = LA_ATTN_SIGNED,
                                   .projection = &projection,
                                   .width = width,
