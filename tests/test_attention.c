@@ -846,7 +846,7 @@ static double *defined_weights(const setting *s, const text *x, int64_t b, int64
     }
     if (x->decay) head.gamma = 1 / (1 + exp(-(double)x->decay->x[h]));
     head.q = q, head.k = k;
-    s->cfg.variant->definition(&head, w);
+    OK(s->cfg.variant->definition(&head, w));
     free(q), free(k), free(weight[0]), free(weight[1]);
     return w;
 }

@@ -138,7 +138,8 @@ struct la_attn {
     int64_t (*state_len)(const la_attn_cfg *c, int64_t D, int64_t E, int64_t capacity);
     void (*state_start)(const la_attn_cfg *c, int64_t D, int64_t E, la_real *state);
     double (*pairs)(const la_attn_cfg *c, int64_t T); /* query and key that meet; NULL: linear  */
-    void (*definition)(const la_attn_head *x, double *w); /* (T,T): row t, the weights of token t */
+    /* w (T,T), zeros at first: row t, the weights of token t.  Or LA_NOMEM. */
+    la_status (*definition)(const la_attn_head *x, double *w);
 };
 
 extern const la_attn *const la_attns[]; /* NULL-terminated, from attn.def */

@@ -30,7 +30,7 @@ static double log_sum(int64_t n, int64_t step, const double *x) {
     return top + log(total);
 }
 
-static void definition(const la_attn_head *x, double *w) {
+static la_status definition(const la_attn_head *x, double *w) {
     for (int64_t t = 0; t < x->T; t++) {
         const double *q = x->q + t * x->D;
         const int64_t seen = x->cfg->bidirectional ? x->T : t + 1;
@@ -39,6 +39,7 @@ static void definition(const la_attn_head *x, double *w) {
             for (int64_t s = 0; s < seen; s++) w[t * x->T + s] += exp(a + x->k[s * x->D + f]);
         }
     }
+    return LA_OK;
 }
 
 const la_attn la_attn_double_softmax = {

@@ -191,7 +191,7 @@ static int weights(const la_attn_cfg *c, int64_t H, int64_t D, la_attn_weight ou
 /* A token meets r rows twice: it is projected to them, and its query compares itself with them. */
 static double pairs(const la_attn_cfg *c, int64_t T) { return 2 * (double)T * (double)c->r; }
 
-static void definition(const la_attn_head *x, double *w) {
+static la_status definition(const la_attn_head *x, double *w) {
     const int64_t r = x->cfg->r, length = x->cfg->length;
     for (int64_t t = 0; t < x->T; t++) {
         double p[r], top = -HUGE_VAL, total = 0;
@@ -207,6 +207,7 @@ static void definition(const la_attn_head *x, double *w) {
             for (int64_t s = 0; s < x->T; s++)
                 w[t * x->T + s] += p[i] / total * x->weight[1][i * length + s];
     }
+    return LA_OK;
 }
 
 static const la_op op = {

@@ -241,7 +241,7 @@ static int meet(const la_attn_head *x, int64_t r, int64_t t, int64_t j) {
     return ahead == 0 || ahead == -1 || (ahead == 1 && x->cfg->bidirectional);
 }
 
-static void definition(const la_attn_head *x, double *w) {
+static la_status definition(const la_attn_head *x, double *w) {
     for (int64_t t = 0; t < x->T; t++) {
         double *row = w + t * x->T, total = 0;
         for (int64_t j = 0; j < x->T; j++) {
@@ -257,6 +257,7 @@ static void definition(const la_attn_head *x, double *w) {
         if (total == 0) total = row[t] = 1;
         for (int64_t j = 0; j < x->T; j++) row[j] /= total;
     }
+    return LA_OK;
 }
 
 /* --- the variant --- */

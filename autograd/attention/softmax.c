@@ -205,7 +205,7 @@ static void backward(const la_node *n, const la_run *run) {
     if (n->n_out == 2 && s.strips == 1) put_state(n, s, &a);
 }
 
-static void definition(const la_attn_head *x, double *w) {
+static la_status definition(const la_attn_head *x, double *w) {
     for (int64_t t = 0; t < x->T; t++) {
         int64_t seen = x->cfg->bidirectional ? x->T : t + 1;
         double *p = w + t * x->T, top = -HUGE_VAL, total = 0;
@@ -216,6 +216,7 @@ static void definition(const la_attn_head *x, double *w) {
         for (int64_t s = 0; s < seen; s++) total += p[s] = exp(p[s] - top);
         for (int64_t s = 0; s < seen; s++) p[s] /= total;
     }
+    return LA_OK;
 }
 
 static double pairs(const la_attn_cfg *c, int64_t T) {
