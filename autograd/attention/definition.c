@@ -43,8 +43,7 @@ static double *map_rows(const la_attn_head *x, int which, const double *from, in
     return y;
 }
 
-/* softmax of n numbers, in place; zeros where all are logarithms of 0. */
-static void softmax(int64_t n, double *x) {
+void la_softmax_definition(int64_t n, double *x) {
     double top = -HUGE_VAL, total = 0;
     for (int64_t i = 0; i < n; i++) top = fmax(top, x[i]);
     for (int64_t i = 0; i < n; i++) total += x[i] = top > -HUGE_VAL ? exp(x[i] - top) : 0;
@@ -82,7 +81,7 @@ static void weigh_logs(const la_attn_head *x, int64_t t, int64_t m, const double
                        const double *b, double *row) {
     const int64_t seen = x->cfg->bidirectional ? x->T : t + 1;
     for (int64_t s = 0; s < seen; s++) row[s] = log_dot(m, a, b + s * m);
-    softmax(seen, row);
+    la_softmax_definition(seen, row);
 }
 
 /* A query whose map gives logarithms beside keys whose map does not has the softmax of them. */
@@ -94,7 +93,7 @@ la_status la_kernel_definition(const la_attn_head *x, double *w) {
     for (int64_t t = 0; a && b && t < x->T; t++) {
         double *row = a + t * m;
         for (int64_t f = 0; f < m && log_k && !log_q; f++) row[f] = log(row[f]);
-        if (log_q && !log_k) softmax(m, row);
+        if (log_q && !log_k) la_softmax_definition(m, row);
         (log_k ? weigh_logs : weigh)(x, t, m, row, b, w + t * x->T);
     }
     la_status s = a && b ? LA_OK : la_fail(LA_NOMEM, "no memory for the features of a text");
@@ -111,7 +110,7 @@ la_status la_sparse_definition(const la_attn_head *x, double *w,
             row[j] = sees(x->cfg, t, j)
                          ? dot(x->D, x->q + t * x->D, x->k + j * x->D) / sqrt((double)x->D)
                          : -HUGE_VAL;
-        softmax(x->T, row);
+        la_softmax_definition(x->T, row);
     }
     return LA_OK;
 }

@@ -15,6 +15,8 @@ la_status la_kernel_check(const la_node *n);
 void      la_exp_state_start(int64_t m, int64_t E, la_real *state);
 /* w_tj = phi(q_t).phi(k_j) / (sum of these + eps), from the definitions of the maps. */
 la_status la_kernel_definition(const la_attn_head *x, double *w);
+/* For definitions: softmax of n numbers, in place; zeros where all are logarithms of 0. */
+void      la_softmax_definition(int64_t n, double *x);
 
 /* The map of exp and of what stands behind a projection as in favor: x as it is are the logarithms.
  */
