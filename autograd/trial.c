@@ -23,7 +23,7 @@ const la_op *const la_ops[] = {
 };
 
 /* --- subjects: a table that is made when it is first asked for --- */
-enum { MOST = 160, NAME = 48 };
+enum { MOST = 160, NAME = 64 };
 static la_subject  subjects[MOST];
 static char        titles[MOST][NAME];
 static int         n_subjects, too_many;
@@ -298,12 +298,13 @@ static void weighted_sum(const la_trial *r, int64_t b, int64_t h, int parts, con
     for (int64_t e = 0; e < v->shape.d[3]; e++) o[e] = R(sum[e]);
 }
 
-static void head_reference(const la_trial *r, int64_t b, int64_t h, int parts,
-                           la_real *const want[]) {
+static la_status head_reference(const la_trial *r, int64_t b, int64_t h, int parts,
+                                la_real *const want[]) {
     la_attn_head   x = {.cfg = &r->cfg, .D = r->text[0].q->shape.d[3], .gamma = 1};
     double         q[LA_TRIAL_TEXT * x.D], k[LA_TRIAL_TEXT * x.D];
     const la_node *decay = r->text[0].decay;
     double        *weight[2] = {0};
+    la_status      s = LA_OK;
     for (int part = 0; part < parts; part++)
         for (int64_t t = 0; t < r->text[part].q->shape.d[1]; t++) {
             const la_attn_in *in = &r->text[part];
@@ -316,14 +317,18 @@ static void head_reference(const la_trial *r, int64_t b, int64_t h, int parts,
         const int      each = w->shape.n == 3; /* a matrix for each head, or one for all */
         const int64_t  len = la_len(w->shape) / (each ? w->shape.d[0] : 1);
         weight[i] = malloc((size_t)len * sizeof *weight[i]);
-        if (weight[i]) to_double(len, w->x + (each ? h * len : 0), weight[i]);
+        if (weight[i])
+            to_double(len, w->x + (each ? h * len : 0), weight[i]);
+        else
+            s = LA_NOMEM;
         x.weight[i] = weight[i];
     }
     if (decay) x.gamma = 1 / (1 + exp(-(double)decay->x[h]));
     x.q = q, x.k = k;
     double *w = calloc((size_t)(x.T * x.T) + 1, sizeof *w), *row = w;
-    if (w) r->cfg.variant->definition(&x, w);
-    for (int part = 0; part < parts && w; part++)
+    if (!w || s != LA_OK) s = la_fail(LA_NOMEM, "no memory for the weights of a text");
+    if (s == LA_OK) s = r->cfg.variant->definition(&x, w);
+    for (int part = 0; part < parts && s == LA_OK; part++)
         for (int64_t t = 0; t < r->text[part].q->shape.d[1]; t++) {
             la_real *o = want[part] + la_token(r->out[part], b, t, h);
             if (valid(&r->text[part], b, t))
@@ -334,19 +339,24 @@ static void head_reference(const la_trial *r, int64_t b, int64_t h, int parts,
     free(w);
     free(weight[0]);
     free(weight[1]);
+    return s;
 }
 
-int la_trial_reference(const la_trial *r, const la_subject *s, la_real *const want[]) {
+la_status la_trial_reference(const la_trial *r, const la_subject *s, la_real *const want[],
+                             int *known) {
     if (!s->variant) {
         s->op->reference(r->out[0]); /* in place of what forward gave */
         for (int k = 0; k < r->n_out; k++)
             memcpy(want[k], r->out[k]->x, (size_t)la_len(r->out[k]->shape) * sizeof **want);
-        return r->n_out;
+        *known = r->n_out;
+        return LA_OK;
     }
     const int parts = r->text[1].q ? 2 : 1;
     for (int64_t b = 0; b < r->text[0].q->shape.d[0]; b++)
-        for (int64_t h = 0; h < r->text[0].q->shape.d[2]; h++) head_reference(r, b, h, parts, want);
-    return parts;
+        for (int64_t h = 0; h < r->text[0].q->shape.d[2]; h++)
+            LA_TRY(head_reference(r, b, h, parts, want));
+    *known = parts;
+    return LA_OK;
 }
 
 void la_trial_destroy(la_trial *r) {

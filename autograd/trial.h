@@ -57,9 +57,10 @@ typedef struct la_trial {
 la_status la_trial_create(la_trial *r, const la_subject *s, const la_case *c,
                           const la_trial_cfg *cfg);
 void      la_trial_destroy(la_trial *r);
-/* After a forward: what out[k] should be by the slow definition, for k below the number returned;
- * that leaves out the state.  want[k] has room for out[k]. */
-int       la_trial_reference(const la_trial *r, const la_subject *s, la_real *const want[]);
+/* After a forward: what out[k] should be by the slow definition, for k below *known; that leaves
+ * out the state.  want[k] has room for out[k]. */
+la_status la_trial_reference(const la_trial *r, const la_subject *s, la_real *const want[],
+                             int *known);
 
 /* max |analytic - numeric| / max |numeric| over all inputs of the case, numeric by central
  * differences.  Meant for lina64; of a large input 24 elements are checked. */

@@ -71,7 +71,7 @@ static setting setting_at(int i, double eps) {
     return setting_of(&settings[i].subject, settings[i].chunk, eps);
 }
 
-static unsigned traits(const setting *s) { return s->cfg.variant->traits; }
+static unsigned traits(const setting *s) { return la_attn_traits(&s->cfg); }
 
 /* Whether the subject is left out of a test; why: NULL if it is not. */
 static int skipped(const setting *s, const char *what, const char *why) {
@@ -80,7 +80,7 @@ static int skipped(const setting *s, const char *what, const char *why) {
 }
 
 static const char *weights_do_not_add_to_1(const setting *s) {
-    return s->cfg.variant->floor > 0      ? "its normaliser has a floor"
+    return la_attn_floor(&s->cfg) > 0     ? "its normaliser has a floor"
            : traits(s) & LA_ATTN_NOT_MEAN ? "its weights do not add to 1"
                                           : NULL;
 }
@@ -850,7 +850,7 @@ static double *defined_weights(const setting *s, const text *x, int64_t b, int64
     }
     if (x->decay) head.gamma = 1 / (1 + exp(-(double)x->decay->x[h]));
     head.q = q, head.k = k;
-    s->cfg.variant->definition(&head, w);
+    OK(s->cfg.variant->definition(&head, w));
     free(q), free(k), free(weight[0]), free(weight[1]);
     return w;
 }

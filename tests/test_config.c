@@ -378,6 +378,12 @@ START_TEST(a_spec_of_attention_has_a_name_and_keys) {
     FAILS(la_attn_parse("elu1:norm=l2", 0, &a), LA_ARG, "rms or none");
     FAILS(la_attn_parse("elu1:chunk=1.5", 0, &a), LA_ARG, "whole number");
     FAILS(la_attn_parse("none:chunk=1", 0, &a), LA_ARG, "nor anything else");
+    FAILS(la_attn_parse("kernel:m=7", 0, &a), LA_ARG,
+          "kernel with q=softplus and k=exp does not read m");
+    FAILS(la_attn_parse("kernel:nu=3,q=dpfp,k=dpfp,length=9", 0, &a), LA_ARG, "not read length");
+    FAILS(la_attn_parse("kernel:q=favor,k=t2r,d=2", 0, &a), LA_ARG, "does not read d (");
+    OK(la_attn_parse("kernel:nu=3,redraw=5,m=4,q=dpfp,k=rff,d=2,eps=0.5,norm=rms", 0, &a));
+    ck_assert(a.nu == 3 && a.redraw == 5 && a.m == 4 && a.d == 2);
 }
 END_TEST
 

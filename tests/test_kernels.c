@@ -79,9 +79,10 @@ END_TEST
 /* Two features, W = pi/2 along the first number: q = e_1, k = -e_1 have the kernel cos(pi) = -1. */
 START_TEST(a_normaliser_below_the_floor_is_the_floor) {
     const double floor_of_rff = exp(-2);
-    for (int both = 0; both < 2; both++) {
+    for (int i = 0; i < 4; i++) {
         trial r = {0};
-        record(&r, "rff:m=2", 0, both, NULL);
+        int   both = i % 2;
+        record(&r, i / 2 ? "kernel:q=rff,k=rff,m=2" : "rff:m=2", 0, both, NULL);
         for (int64_t j = 0; j < N; j++) {
             r.q->x[j] = R(j % D == 0);
             r.k->x[j] = R(-(j % D == 0));
@@ -117,6 +118,28 @@ START_TEST(a_text_beyond_a_map_is_refused) {
     record(&r, "kernel:q=dpfp,k=cosformer,length=39", 0, 1, NULL);
     FAILS(la_tape_forward(r.tape), LA_ARG, "a text of at most 39, and these are 40 after 0");
     la_tape_destroy(r.tape);
+    for (int both = 0; both < 2; both++) { /* beside keys that are given by logarithms */
+        record(&r, "kernel:q=cosformer,k=favor,length=39", 0, both, NULL);
+        FAILS(la_tape_forward(r.tape), LA_ARG, "a text of at most 39, and these are 40 after 0");
+        la_tape_destroy(r.tape);
+    }
+}
+END_TEST
+
+START_TEST(maps_of_either_sign_go_with_themselves) {
+    static const char *const good[] = {"rff", "taylor2", "cosine"};
+    la_attn_cfg              c;
+    char                     spec[64];
+    for (int i = 0; i < 9; i++) {
+        const char *q = good[i / 3], *k = good[i % 3];
+        snprintf(spec, sizeof spec, "kernel:q=%s,k=%s", q, k);
+        OK(la_attn_parse(spec, 0, &c));
+        if (q == k)
+            OK(la_attn_check(&c, H, D));
+        else
+            FAILS(la_attn_check(&c, H, D), LA_ARG, "have features of either sign");
+        ck_assert_double_eq(la_attn_floor(&c), i == 0 ? 0.1353352832366127 : 0);
+    }
 }
 END_TEST
 
@@ -144,6 +167,7 @@ int main(void) {
     tcase_add_test(c, a_query_without_features_gives_0_and_has_no_gradient);
     tcase_add_test(c, a_normaliser_below_the_floor_is_the_floor);
     tcase_add_test(c, a_text_beyond_a_map_is_refused);
+    tcase_add_test(c, maps_of_either_sign_go_with_themselves);
     tcase_add_test(c, decay_goes_from_none_to_all);
     return run_suite(s);
 }

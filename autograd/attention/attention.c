@@ -89,6 +89,18 @@ static int64_t features(const la_attn_cfg *c, int which, int64_t D) {
 
 int64_t la_attn_features(const la_attn_cfg *c, int64_t D) { return features(c, 1, D); }
 
+unsigned la_attn_traits(const la_attn_cfg *c) {
+    const la_map *q = la_attn_map(c, 0), *k = la_attn_map(c, 1);
+    if (!q) return c->variant->traits;
+    const int either_sign = q != k && (q->kind == LA_MAP_SIGNED || k->kind == LA_MAP_SIGNED);
+    return c->variant->traits | q->traits | k->traits | (either_sign ? LA_ATTN_SIGNED : 0);
+}
+
+double la_attn_floor(const la_attn_cfg *c) {
+    const la_map *q = la_attn_map(c, 0), *k = la_attn_map(c, 1);
+    return q && q == k ? q->floor : 0;
+}
+
 la_status la_attn_check(const la_attn_cfg *c, int64_t H, int64_t D) {
     const la_attn *a = c->variant;
     const la_map  *q = la_attn_map(c, 0), *k = la_attn_map(c, 1);
@@ -116,6 +128,11 @@ la_status la_attn_check(const la_attn_cfg *c, int64_t H, int64_t D) {
             return la_fail(LA_ARG, "%s makes features in pairs: m must be even, and is %lld",
                            la_attn_map(c, which)->name, (long long)c->m);
     }
+    if (q && q != k && q->kind == LA_MAP_SIGNED && k->kind == LA_MAP_SIGNED)
+        return la_fail(LA_ARG,
+                       "q=%s and k=%s have features of either sign, and weights that add to any "
+                       "number, 0 as well: each goes with itself only, or with positive features",
+                       q->name, k->name);
     if (q && features(c, 0, D) != features(c, 1, D))
         return la_fail(
             LA_ARG,
@@ -362,8 +379,10 @@ const char *const la_attn_examples[] = {
     "relu2:decay=learned",
     "kernel:q=exp,k=sigmoid",
     "kernel:q=relu,k=exp",
+    "kernel:q=cosformer,k=favor,length=1000",
     "kernel:q=hedgehog,k=t2r,m=6",
-    "kernel:q=favor,k=favor,m=3,d=0",
+    "kernel:q=favor,k=favor,m=3",
+    "kernel:q=rff,k=rff,m=4",
     NULL,
 };
 

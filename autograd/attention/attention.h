@@ -44,9 +44,20 @@ typedef struct la_attn_cfg {
     la_head_norm   norm;
 } la_attn_cfg;
 
+/* What the table-driven tests must know of a variant, or of a map: la_attn_traits. */
+enum {
+    LA_ATTN_SIGNED = 1u << 0,     /* weights may be negative, so that o may leave [min v, max v]  */
+    LA_ATTN_ZERO_ROWS = 1u << 1,  /* all weights of a row may be 0, and then o = 0                */
+    LA_ATTN_POSITIONAL = 1u << 2, /* equal keys may have different weights                        */
+    LA_ATTN_SPARSE = 1u << 3,     /* a token sees some of the tokens before it only               */
+    LA_ATTN_NOT_MEAN = 1u << 4,   /* weights do not add to 1                                      */
+};
+
 /* --- feature maps --- */
 typedef enum la_map_kind {
-    LA_MAP_SIGNED,   /* features of either sign                                                */
+    LA_MAP_SIGNED,   /* features of either sign.  phi(q).phi(k) with another such map could add to
+                        anything, and is refused; with itself it is not below 0, as the map's file
+                        shows, or the map has a floor                                          */
     LA_MAP_POSITIVE, /* never below 0                                                          */
     LA_MAP_LOG,      /* forward gives the logarithms of positive features                      */
 } la_map_kind;
@@ -71,13 +82,16 @@ typedef struct la_map_rows {
 struct la_map {
     const char          *name;
     la_map_kind          kind;
-    const la_projection *projection;                   /* NULL: none                     */
+    unsigned             traits;     /* LA_ATTN_..., of any kernel that it is a part of        */
+    const char          *options;    /* keys of options.def that it reads, "m redraw"; NULL: none */
+    const la_projection *projection; /* NULL: none */
     int64_t (*width)(const la_attn_cfg *c, int64_t D); /* m; D is behind the projection  */
     void (*forward)(const la_map_rows *r, const la_real *x, la_real *y);
     /* dx += dy times the Jacobian at x; y is what forward gave */
     void (*backward)(const la_map_rows *r, const la_real *x, const la_real *y, const la_real *dy,
                      la_real *dx);
     int64_t (*longest)(const la_attn_cfg *c); /* tokens a text may have; NULL: any number         */
+    double floor; /* of q and k both: the normaliser is this, where it would be less; 0: none */
     /* The same, one row, as in the paper and in double: the oracle of the tests */
     void (*definition)(const la_attn_cfg *c, int64_t D, int64_t position, const double *x,
                        double *y);
@@ -102,15 +116,6 @@ typedef struct la_attn_weight {
     int         frozen;
 } la_attn_weight;
 
-/* What the table-driven tests must know of a variant. */
-enum {
-    LA_ATTN_SIGNED = 1u << 0,     /* weights may be negative, so that o may leave [min v, max v]  */
-    LA_ATTN_ZERO_ROWS = 1u << 1,  /* all weights of a row may be 0, and then o = 0                */
-    LA_ATTN_POSITIONAL = 1u << 2, /* equal keys may have different weights                        */
-    LA_ATTN_SPARSE = 1u << 3,     /* a token sees some of the tokens before it only               */
-    LA_ATTN_NOT_MEAN = 1u << 4,   /* weights do not add to 1                                      */
-};
-
 struct la_attn {
     const char   *name;    /* "elu1"                                                      */
     const char   *formula; /* "phi(x) = elu(x) + 1"                                       */
@@ -121,9 +126,8 @@ struct la_attn {
     la_attn_cfg   usual;      /* their defaults, where not 0                                 */
     const char   *tiny;       /* options that make a text of ten tokens interesting, "w=3"   */
     const char   *not_causal; /* why it has no causal form; NULL: it has                     */
-    unsigned      traits;     /* LA_ATTN_...                                                 */
+    unsigned      traits;     /* LA_ATTN_..., besides those of the maps                      */
     int           shared_qk;  /* a model gives it its queries as keys                        */
-    double        floor;      /* the normaliser is this, where it would be less: signed kernels */
     const la_map *map;        /* of a kernel variant, else NULL                              */
     const struct la_sparse *sparse; /* which keys a query sees, ops/sparse_softmax.h; else NULL */
     const la_op *causal, *full;     /* NULL: that of the maps, or none at all                    */
@@ -136,7 +140,8 @@ struct la_attn {
     int64_t (*state_len)(const la_attn_cfg *c, int64_t D, int64_t E, int64_t capacity);
     void (*state_start)(const la_attn_cfg *c, int64_t D, int64_t E, la_real *state);
     double (*pairs)(const la_attn_cfg *c, int64_t T); /* query and key that meet; NULL: linear  */
-    void (*definition)(const la_attn_head *x, double *w); /* (T,T): row t, the weights of token t */
+    /* w (T,T), zeros at first: row t, the weights of token t.  Or LA_NOMEM. */
+    la_status (*definition)(const la_attn_head *x, double *w);
 };
 
 extern const la_attn *const la_attns[]; /* NULL-terminated, from attn.def */
@@ -164,7 +169,9 @@ la_status     la_attn_check(const la_attn_cfg *c, int64_t H, int64_t D);
 const la_op  *la_attn_op(const la_attn_cfg *c);
 const la_map *la_attn_map(const la_attn_cfg *c, int which); /* 0: of q, 1: of k; or NULL        */
 const la_projection *la_attn_projection(const la_attn_cfg *c, int which); /* before it, or NULL  */
-int64_t la_attn_features(const la_attn_cfg *c, int64_t D); /* m of a kernel variant, else D */
+unsigned la_attn_traits(const la_attn_cfg *c); /* of the variant and of its maps              */
+double   la_attn_floor(const la_attn_cfg *c);  /* of the normaliser; 0: none                    */
+int64_t  la_attn_features(const la_attn_cfg *c, int64_t D); /* m of a kernel variant, else D */
 
 /* The tensors that go into la_attn_in.weight: 0, 1 or 2 of them; one is for both. */
 int la_attn_weights(const la_attn_cfg *c, int64_t H, int64_t D, la_attn_weight out[2]);

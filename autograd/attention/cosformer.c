@@ -54,6 +54,8 @@ static void definition(const la_attn_cfg *c, int64_t D, int64_t position, const 
 
 static const la_map map = {.name = "cosformer",
                            .kind = LA_MAP_POSITIVE,
+                           .options = "length",
+                           .traits = LA_ATTN_ZERO_ROWS | LA_ATTN_POSITIONAL,
                            .width = width,
                            .longest = longest,
                            .forward = forward,
@@ -69,7 +71,6 @@ const la_attn la_attn_cosformer = {
     .file = "autograd/attention/cosformer.c",
     .options = "chunk eps d length decay norm",
     .tiny = "length=96",
-    .traits = LA_ATTN_ZERO_ROWS | LA_ATTN_POSITIONAL,
     .map = &map,
     .definition = la_kernel_definition,
 };

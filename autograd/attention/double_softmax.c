@@ -7,7 +7,8 @@
  * is its exact restriction: the last row of any prefix is what the published form gives for it.  No
  * scale and no eps, and weights add to 1.  The derivation is in ops/causal_exp_linear.c and
  * ops/full_exp_linear.c. */
-#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "autograd/attention/kernel_map.h"
 
@@ -22,23 +23,21 @@ static void state_start(const la_attn_cfg *c, int64_t D, int64_t E, la_real *sta
     la_exp_state_start(D, E, state);
 }
 
-/* log sum_i exp(x_i), of numbers `step` apart. */
-static double log_sum(int64_t n, int64_t step, const double *x) {
-    double top = -HUGE_VAL, total = 0;
-    for (int64_t i = 0; i < n; i++) top = fmax(top, x[i * step]);
-    for (int64_t i = 0; i < n; i++) total += exp(x[i * step] - top);
-    return top + log(total);
-}
-
-static void definition(const la_attn_head *x, double *w) {
+static la_status definition(const la_attn_head *x, double *w) {
+    double *q = malloc((size_t)(x->D + x->T) * sizeof *q), *k = q ? q + x->D : NULL;
+    if (!q) return la_fail(LA_NOMEM, "no memory for a row of %lld weights", (long long)x->T);
     for (int64_t t = 0; t < x->T; t++) {
-        const double *q = x->q + t * x->D;
         const int64_t seen = x->cfg->bidirectional ? x->T : t + 1;
+        memcpy(q, x->q + t * x->D, (size_t)x->D * sizeof *q);
+        la_softmax_definition(x->D, q);
         for (int64_t f = 0; f < x->D; f++) {
-            double a = q[f] - log_sum(x->D, 1, q) - log_sum(seen, x->D, x->k + f);
-            for (int64_t s = 0; s < seen; s++) w[t * x->T + s] += exp(a + x->k[s * x->D + f]);
+            for (int64_t s = 0; s < seen; s++) k[s] = x->k[s * x->D + f];
+            la_softmax_definition(seen, k);
+            for (int64_t s = 0; s < seen; s++) w[t * x->T + s] += q[f] * k[s];
         }
     }
+    free(q);
+    return LA_OK;
 }
 
 const la_attn la_attn_double_softmax = {

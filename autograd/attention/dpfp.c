@@ -87,6 +87,8 @@ static void definition(const la_attn_cfg *c, int64_t D, int64_t position, const 
 
 static const la_map map = {.name = "dpfp",
                            .kind = LA_MAP_POSITIVE,
+                           .options = "nu",
+                           .traits = LA_ATTN_ZERO_ROWS,
                            .width = width,
                            .forward = forward,
                            .backward = backward,
@@ -102,7 +104,6 @@ const la_attn la_attn_dpfp = {
     .options = "chunk eps d nu decay norm",
     .usual = {.nu = 1},
     .tiny = "nu=2",
-    .traits = LA_ATTN_ZERO_ROWS,
     .map = &map,
     .definition = la_kernel_definition,
 };

@@ -34,6 +34,7 @@ static const la_projection projection = {.random = 1, .width = rows, .scales = s
 
 static const la_map map = {.name = "favor",
                            .kind = LA_MAP_LOG,
+                           .options = "m redraw",
                            .projection = &projection,
                            .width = la_map_width_same,
                            .forward = la_exp_forward,

@@ -54,6 +54,7 @@ static void definition(const la_attn_cfg *c, int64_t D, int64_t position, const 
 static const la_projection projection = {.width = rows_of_W, .pairs = 1};
 static const la_map        map = {.name = "hedgehog",
                                   .kind = LA_MAP_POSITIVE,
+                                  .options = "m",
                                   .projection = &projection,
                                   .width = width,
                                   .forward = forward,

@@ -3,11 +3,11 @@
  *
  *   sim(q, k) = phi(q).varphi(k)         --attn=kernel:q=relu,k=sigmoid
  *
- * Any two maps that make as many features.  Their options are read here as in their own variants,
- * and a projection of theirs comes with them, one for q and one for k.  Where varphi gives
- * logarithms (exp and the like) the sums are those of causal_exp_linear, else of causal_linear; a
- * phi with logarithms beside a varphi without has the softmax of them as features, exp but for a
- * factor that only eps can tell. */
+ * Any two maps that make as many features.  Their options are read here as in their own variants
+ * (one that neither map reads is refused), and a projection of theirs comes with them, one for q
+ * and one for k.  Where varphi gives logarithms (exp and the like) the sums are those of
+ * causal_exp_linear, else of causal_linear; a phi with logarithms beside a varphi without has the
+ * softmax of them as features, exp but for a factor that only eps can tell. */
 #include "autograd/attention/kernel_map.h"
 
 const la_attn la_attn_kernel = {
@@ -19,7 +19,6 @@ const la_attn la_attn_kernel = {
     .file = "autograd/attention/kernel.c",
     .options = "q k chunk eps d m nu length redraw decay norm",
     .usual = {.q = &la_map_softplus, .k = &la_map_exp, .nu = 1},
-    .traits = LA_ATTN_SIGNED | LA_ATTN_ZERO_ROWS | LA_ATTN_POSITIONAL, /* what maps may do        */
     .map = &la_map_exp, /* one to take the place of q or k, which are never left out          */
     .definition = la_kernel_definition,
 };

@@ -12,9 +12,11 @@ extern const la_op la_op_causal_exp_linear, la_op_full_exp_linear; /* the same f
 la_status la_kernel_check(const la_node *n);
 
 /* The state of causal_exp_linear before the first token: C (m,E), then z (m). */
-void la_exp_state_start(int64_t m, int64_t E, la_real *state);
+void      la_exp_state_start(int64_t m, int64_t E, la_real *state);
 /* w_tj = phi(q_t).phi(k_j) / (sum of these + eps), from the definitions of the maps. */
-void la_kernel_definition(const la_attn_head *x, double *w);
+la_status la_kernel_definition(const la_attn_head *x, double *w);
+/* For definitions: softmax of n numbers, in place; zeros where all are logarithms of 0. */
+void      la_softmax_definition(int64_t n, double *x);
 
 /* The map of exp and of what stands behind a projection as in favor: x as it is are the logarithms.
  */
@@ -31,9 +33,9 @@ void la_exp_definition(const la_attn_cfg *c, int64_t D, int64_t position, const 
 /* Maps that other files name. */
 extern const la_map la_map_softplus, la_map_exp;
 /* The map relu, which is also what stands behind the projection of t2r. */
-void la_relu_rows(const la_map_rows *r, const la_real *x, la_real *y);
-void la_relu_rows_backward(const la_map_rows *r, const la_real *x, const la_real *y,
-                           const la_real *dy, la_real *dx);
+void                la_relu_rows(const la_map_rows *r, const la_real *x, la_real *y);
+void                la_relu_rows_backward(const la_map_rows *r, const la_real *x, const la_real *y,
+                                          const la_real *dy, la_real *dx);
 void la_relu_definition(const la_attn_cfg *c, int64_t D, int64_t position, const double *x,
                         double *y);
 

@@ -31,6 +31,9 @@
  * With a mask a batch row has N <= T tokens, its first: they have columns 0 .. N-1 of W and U.
  *
  * Saved: X, and lse_t = log sum_i exp(s_ti).  Memory O(T + r H (D + E)), time O(T r (D + E)). */
+#include <stdlib.h>
+
+#include "autograd/attention/kernel_map.h"
 #include "autograd/attention/linformer_tile.h"
 
 static la_status infer(const la_node *n, la_plan *p) {
@@ -191,22 +194,25 @@ static int weights(const la_attn_cfg *c, int64_t H, int64_t D, la_attn_weight ou
 /* A token meets r rows twice: it is projected to them, and its query compares itself with them. */
 static double pairs(const la_attn_cfg *c, int64_t T) { return 2 * (double)T * (double)c->r; }
 
-static void definition(const la_attn_head *x, double *w) {
+static la_status definition(const la_attn_head *x, double *w) {
     const int64_t r = x->cfg->r, length = x->cfg->length;
+    double       *p = malloc((size_t)r * sizeof *p);
+    if (!p) return la_fail(LA_NOMEM, "no memory for %lld weights", (long long)r);
     for (int64_t t = 0; t < x->T; t++) {
-        double p[r], top = -HUGE_VAL, total = 0;
         for (int64_t i = 0; i < r; i++) {
             p[i] = 0;
             for (int64_t s = 0; s < x->T; s++)
                 for (int64_t d = 0; d < x->D; d++)
                     p[i] += x->q[t * x->D + d] * x->weight[0][i * length + s] * x->k[s * x->D + d];
-            top = fmax(top, p[i] /= sqrt((double)x->D));
+            p[i] /= sqrt((double)x->D);
         }
-        for (int64_t i = 0; i < r; i++) total += p[i] = exp(p[i] - top);
+        la_softmax_definition(r, p);
         for (int64_t i = 0; i < r; i++)
             for (int64_t s = 0; s < x->T; s++)
-                w[t * x->T + s] += p[i] / total * x->weight[1][i * length + s];
+                w[t * x->T + s] += p[i] * x->weight[1][i * length + s];
     }
+    free(p);
+    return LA_OK;
 }
 
 static const la_op op = {

@@ -31,7 +31,9 @@
  *
  * The work is sparse_softmax's: a group is some chunks of a bucket that follow each other, with the
  * queries whose own chunks they are. */
+#include "autograd/attention/kernel_map.h"
 #include "autograd/attention/lsh_lists.h"
+#include "autograd/ops/sparse_softmax.h"
 
 enum { PIECE = 256 }; /* keys whose biases are found at a time */
 
@@ -125,9 +127,10 @@ static int meet(const la_attn_head *x, int64_t r, int64_t t, int64_t j) {
     return ahead == 0 || ahead == -1 || (ahead == 1 && x->cfg->bidirectional);
 }
 
-static void definition(const la_attn_head *x, double *w) {
+static la_status definition(const la_attn_head *x, double *w) {
     for (int64_t t = 0; t < x->T; t++) {
-        double *row = w + t * x->T, total = 0;
+        double *row = w + t * x->T;
+        int     any = 0;
         for (int64_t j = 0; j < x->T; j++) {
             double dot = 0, square = LA_SPARSE_TINY;
             int    seen = 0;
@@ -136,11 +139,13 @@ static void definition(const la_attn_head *x, double *w) {
                 const double k = x->k[j * x->D + d];
                 dot += x->q[t * x->D + d] * k, square += k * k;
             }
-            total += row[j] = seen ? exp(dot / sqrt(square * (double)x->D)) : 0;
+            row[j] = seen ? dot / sqrt(square * (double)x->D) : -HUGE_VAL;
+            any |= seen;
         }
-        if (total == 0) total = row[t] = 1;
-        for (int64_t j = 0; j < x->T; j++) row[j] /= total;
+        if (!any) row[t] = 0;
+        la_softmax_definition(x->T, row);
     }
+    return LA_OK;
 }
 
 /* --- the variant --- */

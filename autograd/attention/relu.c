@@ -28,6 +28,7 @@ void la_relu_definition(const la_attn_cfg *c, int64_t D, int64_t position, const
 
 static const la_map map = {.name = "relu",
                            .kind = LA_MAP_POSITIVE,
+                           .traits = LA_ATTN_ZERO_ROWS,
                            .width = la_map_width_same,
                            .forward = la_relu_rows,
                            .backward = la_relu_rows_backward,
@@ -41,7 +42,6 @@ const la_attn la_attn_relu = {
     .cost = "O(T D E) time, state D(E+1)",
     .file = "autograd/attention/relu.c",
     .options = "chunk eps d decay norm",
-    .traits = LA_ATTN_ZERO_ROWS,
     .map = &map,
     .definition = la_kernel_definition,
 };

@@ -30,6 +30,7 @@ static void definition(const la_attn_cfg *c, int64_t D, int64_t position, const 
 
 static const la_map map = {.name = "relu2",
                            .kind = LA_MAP_POSITIVE,
+                           .traits = LA_ATTN_ZERO_ROWS,
                            .width = la_map_width_same,
                            .forward = forward,
                            .backward = backward,
@@ -43,7 +44,6 @@ const la_attn la_attn_relu2 = {
     .cost = "O(T D E) time, state D(E+1)",
     .file = "autograd/attention/relu2.c",
     .options = "chunk eps d decay norm",
-    .traits = LA_ATTN_ZERO_ROWS,
     .map = &map,
     .definition = la_kernel_definition,
 };

@@ -61,8 +61,11 @@ static const la_projection projection = {
     .random = 1, .width = rows_of_W, .scales = unit, .pairs = 1};
 static const la_map map = {.name = "rff",
                            .kind = LA_MAP_SIGNED,
+                           .options = "m redraw",
+                           .traits = LA_ATTN_SIGNED,
                            .projection = &projection,
                            .width = width,
+                           .floor = 0.1353352832366127,
                            .forward = forward,
                            .backward = backward,
                            .definition = definition};
@@ -75,8 +78,6 @@ const la_attn la_attn_rff = {
     .cost = "O(T m (D + E)) time, state m(E+1)",
     .file = "autograd/attention/rff.c",
     .options = "chunk eps m redraw decay norm",
-    .traits = LA_ATTN_SIGNED,
-    .floor = 0.1353352832366127,
     .map = &map,
     .definition = la_kernel_definition,
 };

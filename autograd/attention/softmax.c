@@ -45,6 +45,7 @@
  * With a mask a batch row has N <= T tokens, its first, and a past of its own.  Blocks and strips
  * are still those of T; a short row has less in its tiles, and nothing in the last of them. */
 #include "autograd/attention/softmax_tile.h"
+#include "autograd/ops/sparse_softmax.h"
 
 static int64_t state_len(const la_attn_cfg *c, int64_t D, int64_t E, int64_t capacity) {
     (void)c;
@@ -205,17 +206,10 @@ static void backward(const la_node *n, const la_run *run) {
     if (n->n_out == 2 && s.strips == 1) put_state(n, s, &a);
 }
 
-static void definition(const la_attn_head *x, double *w) {
-    for (int64_t t = 0; t < x->T; t++) {
-        int64_t seen = x->cfg->bidirectional ? x->T : t + 1;
-        double *p = w + t * x->T, top = -HUGE_VAL, total = 0;
-        for (int64_t s = 0; s < seen; s++) {
-            for (int64_t d = 0; d < x->D; d++) p[s] += x->q[t * x->D + d] * x->k[s * x->D + d];
-            top = fmax(top, p[s] /= sqrt((double)x->D));
-        }
-        for (int64_t s = 0; s < seen; s++) total += p[s] = exp(p[s] - top);
-        for (int64_t s = 0; s < seen; s++) p[s] /= total;
-    }
+static int sees(const la_attn_cfg *c, int64_t t, int64_t j) { return j <= t || c->bidirectional; }
+
+static la_status definition(const la_attn_head *x, double *w) {
+    return la_sparse_definition(x, w, sees);
 }
 
 static double pairs(const la_attn_cfg *c, int64_t T) {

@@ -52,7 +52,9 @@ static int sees(const la_attn_cfg *c, int64_t t, int64_t j) {
     return (j <= t || c->bidirectional) && (j / c->s == t / c->s || j % c->s >= c->s - c->c);
 }
 
-static void definition(const la_attn_head *x, double *w) { la_sparse_definition(x, w, sees); }
+static la_status definition(const la_attn_head *x, double *w) {
+    return la_sparse_definition(x, w, sees);
+}
 
 static void complete(la_attn_cfg *c, int64_t longest) {
     if (c->s == 0) c->s = la_max(c->c, la_sparse_root(longest));

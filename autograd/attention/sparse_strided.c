@@ -48,7 +48,9 @@ static int sees(const la_attn_cfg *c, int64_t t, int64_t j) {
     return (j <= t || c->bidirectional) && (gap < c->s || gap % c->s == 0);
 }
 
-static void definition(const la_attn_head *x, double *w) { la_sparse_definition(x, w, sees); }
+static la_status definition(const la_attn_head *x, double *w) {
+    return la_sparse_definition(x, w, sees);
+}
 
 static void complete(la_attn_cfg *c, int64_t longest) {
     if (c->s == 0) c->s = la_sparse_root(longest);

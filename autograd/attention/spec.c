@@ -103,7 +103,30 @@ static la_status set(const struct key *k, const char *value, la_attn_cfg *out) {
     return LA_OK;
 }
 
-static la_status pair(char *text, la_attn_cfg *out) {
+/* d projects for maps that do not do so themselves. */
+static int map_reads(const la_map *map, const char *key) {
+    return has(map->options, key) || (!map->projection && !strcmp(key, "d"));
+}
+
+/* Whether a key is for maps alone, and neither that of q nor that of k reads it. */
+static int idle(const la_attn_cfg *c, const char *key) {
+    int for_maps = 0;
+    for (int i = 0; la_attns[i]; i++)
+        for_maps |= la_attns[i]->map && map_reads(la_attns[i]->map, key);
+    return for_maps && !map_reads(la_attn_map(c, 0), key) && !map_reads(la_attn_map(c, 1), key);
+}
+
+/* given: bit i for keys[i].  Only when all have been read it is known what the maps are. */
+static la_status check_maps(const la_attn_cfg *c, unsigned given) {
+    for (int i = 0; keys[i].name && la_attn_map(c, 0); i++)
+        if (given >> i & 1 && idle(c, keys[i].name))
+            return la_fail(LA_ARG, "%s with q=%s and k=%s does not read %s (%s)", c->variant->name,
+                           la_attn_map(c, 0)->name, la_attn_map(c, 1)->name, keys[i].name,
+                           keys[i].help);
+    return LA_OK;
+}
+
+static la_status pair(char *text, la_attn_cfg *out, unsigned *given) {
     const la_attn *a = out->variant;
     char           shown[LA_SHOWN], *value = strchr(text, '=');
     if (!*text)
@@ -118,11 +141,13 @@ static la_status pair(char *text, la_attn_cfg *out) {
     if (!has(a->options, keys[i].name))
         return la_fail(LA_ARG, "%s does not read %s (%s)%s%s", a->name, keys[i].name, keys[i].help,
                        *a->options ? ": it reads " : ", nor anything else", a->options);
+    *given |= 1u << i;
     return set(keys + i, value ? value : "", out);
 }
 
 la_status la_attn_parse(const char *spec, double eps, la_attn_cfg *out) {
     const la_attn *a;
+    unsigned       given = 0;
     char shown[LA_SHOWN], *copy = strdup(spec), *text = copy ? strchr(copy, ':') : NULL, *next;
     if (!copy) return la_fail(LA_NOMEM, "no memory for --attn");
     if (text) *text++ = 0;
@@ -135,8 +160,9 @@ la_status la_attn_parse(const char *spec, double eps, la_attn_cfg *out) {
     for (; text && s == LA_OK; text = next) {
         next = strchr(text, ',');
         if (next) *next++ = 0;
-        s = pair(text, out);
+        s = pair(text, out, &given);
     }
+    if (s == LA_OK) s = check_maps(out, given);
     free(copy);
     return s;
 }

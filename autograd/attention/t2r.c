@@ -13,6 +13,8 @@ static int64_t rows_of_W(const la_attn_cfg *c, int64_t D) { return c->m ? c->m :
 static const la_projection projection = {.width = rows_of_W, .bias = 1};
 static const la_map        map = {.name = "t2r",
                                   .kind = LA_MAP_POSITIVE,
+                                  .options = "m",
+                                  .traits = LA_ATTN_ZERO_ROWS,
                                   .projection = &projection,
                                   .width = la_map_width_same,
                                   .forward = la_relu_rows,
@@ -28,7 +30,6 @@ const la_attn la_attn_t2r = {
     .file = "autograd/attention/t2r.c",
     .options = "chunk eps m decay norm",
     .tiny = "m=4",
-    .traits = LA_ATTN_ZERO_ROWS,
     .map = &map,
     .definition = la_kernel_definition,
 };

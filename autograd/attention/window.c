@@ -27,7 +27,9 @@ static int sees(const la_attn_cfg *c, int64_t t, int64_t j) {
     return j > t - c->w && j < t + (c->bidirectional ? c->w : 1);
 }
 
-static void definition(const la_attn_head *x, double *w) { la_sparse_definition(x, w, sees); }
+static la_status definition(const la_attn_head *x, double *w) {
+    return la_sparse_definition(x, w, sees);
+}
 
 static la_status check(const la_attn_cfg *c, int64_t H, int64_t D) {
     (void)H, (void)D;

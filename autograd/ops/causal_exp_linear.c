@@ -103,8 +103,6 @@ static la_status infer(const la_node *n, la_plan *p) {
     return LA_OK;
 }
 
-static la_status check(const la_node *n) { return la_attn_check_past(n, 0); }
-
 /* What a block of the phases 0 and 2 is about. */
 typedef struct piece {
     heads    a;
@@ -282,7 +280,7 @@ const la_op la_op_causal_exp_linear = {
     .sets = LA_SETS_IN(0) | LA_SETS_IN(1) | LA_SETS_IN(2),
     .strided = 1,
     .infer = infer,
-    .check = check,
+    .check = la_kernel_check,
     .forward = forward,
     .backward = backward,
 };

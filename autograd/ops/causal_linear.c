@@ -84,9 +84,10 @@ static la_status infer(const la_node *n, la_plan *p) {
 /* gamma^(tokens of segment c) of head h. */
 static la_real fade_of(const la_node *n, dims s, const heads *a, int64_t c) {
     if (!s.decay) return 1;
-    la_range chunks = la_cut(s.chunks, s.segment, c);
-    int64_t  from = la_min(a->tokens, chunks.from * s.C), to = la_min(a->tokens, chunks.to * s.C);
-    return R(exp((double)(to - from) * log_gamma(n, a->number % s.H)));
+    la_range chunks = la_cut(s.chunks, s.scan.segment, c);
+    int64_t  from = la_min(a->x.tokens, chunks.from * s.C),
+            to = la_min(a->x.tokens, chunks.to * s.C);
+    return R(exp((double)(to - from) * log_gamma(n, a->x.number % s.H)));
 }
 
 /* Running sums over the segments of some reals of a state: each gets the sum of those before it, in
@@ -107,7 +108,7 @@ static void scan(const la_node *n, dims s, const heads *a, la_real *sums, int64_
 /* Phase 1, of both passes: a slice of one head's states. */
 static void scan_block(const la_node *n, dims s, const la_run *run, int backward) {
     int64_t  number = run->block / s.slices;
-    heads    a = find(n, s, number / s.H, number % s.H);
+    heads    a = find(n, number / s.H, number % s.H);
     la_range part = la_cut(s.L, SLICE, run->block % s.slices);
     la_real  total[SLICE], *sums = run->common + number * s.segments * s.L + part.from;
     int64_t  at = number * s.L + part.from, len = part.to - part.from;
@@ -132,25 +133,9 @@ static void decay_backward(const la_node *n, dims s, const la_run *run) {
     }
 }
 
-/* What a block of the phases 0 and 2 is about. */
-typedef struct piece {
-    heads    a;
-    la_range chunks;
-    int64_t  segment;
-    int      only_sums; /* phase 0 of several */
-} piece;
-
-static piece find_piece(const la_node *n, dims s, const la_run *run) {
-    int64_t number = run->block / s.segments;
-    piece p = {.segment = run->block % s.segments, .only_sums = s.segments > 1 && run->phase == 0};
-    p.chunks = la_cut(s.chunks, s.segment, p.segment);
-    p.a = find(n, s, number / s.groups, number % s.groups * s.group);
-    return p;
-}
-
 /* Where a segment's sums (and later the state at its edge) are, for head h of the block. */
 static la_real *sums_of(dims s, const piece *p, const la_run *run, int64_t h) {
-    return run->common + ((p->a.number + h) * s.segments + p->segment) * s.L;
+    return run->common + ((p->a.x.number + h) * s.segments + p->segment) * s.L;
 }
 
 /* The state at the edge where a segment begins: of S before it, or of R after it. */
@@ -160,7 +145,7 @@ static void first_state(dims s, const piece *p, const la_run *run, const la_real
         copy_or_zero(s.L,
                      p->only_sums     ? NULL
                      : s.segments > 1 ? sums_of(s, p, run, h)
-                     : whole          ? whole + (p->a.number + h) * s.L
+                     : whole          ? whole + (p->a.x.number + h) * s.L
                                       : NULL,
                      X);
 }
@@ -171,40 +156,40 @@ static void forward(const la_node *n, const la_run *run) {
         scan_block(n, s, run, 0);
         return;
     }
-    piece        p = find_piece(n, s, run);
-    const size_t state = (size_t)s.L * sizeof(la_real);
-    la_range     chunks = with_tokens(s, &p.a, p.chunks);
-    work         w;
+    piece            p = find_piece(n, s, run);
+    const size_t     state = (size_t)s.L * sizeof(la_real);
+    const scan_rows *x = &p.a.x;
+    work             w;
     carve(s, run->scratch, &w);
-    load_powers(n, s, &p.a, &w);
+    load_powers(n, s, x, &w);
     first_state(s, &p, run, p.a.state, w.S);
-    for (int64_t c = chunks.from; c < chunks.to; c++) {
-        int64_t t = c * s.C, C = la_min(s.C, p.a.tokens - t);
-        load_keys(n, s, &p.a, &w, t, C, s.C);
-        if (!p.only_sums) load_queries(n, s, &p.a, &w, t, C, s.C);
+    for (int64_t c = p.chunks.from; c < p.chunks.to; c++) {
+        int64_t t = c * s.C, C = tokens_of(s, &p, c);
+        load_keys(n, s, x, &w, t, C, s.C);
+        if (!p.only_sums) load_queries(n, s, x, &w, t, C, s.C);
         for (int64_t h = 0; h < s.group; h++) {
             la_real *S = w.S + h * s.L;
             if (!p.only_sums) {
                 load_weights(s, &w, h, C);
-                chunk_forward(s, &p.a, &w, h, t, C, S, saved_normaliser(n, s, &p.a));
-                if (n->saved) la_vec_table()->store(s.L, S, saved_state(n, s, &p.a, h, c));
+                chunk_forward(s, x, &w, h, t, C, S, saved_normaliser(n, s, x));
+                if (n->saved) la_vec_table()->store(s.L, S, saved_state(n, s, x, h, c));
             }
-            add_keys(s, &p.a, &w, h, t, C, S);
+            add_keys(s, x, &w, h, t, C, S);
         }
     }
-    if (!p.only_sums) clear_rows(padding(s, &p.a, p.chunks), s.group * s.E, p.a.o, p.a.ldo);
+    if (!p.only_sums) scan_clear(p.tokens, x->tokens, s.group * s.E, x->o, x->ldo);
     for (int64_t h = 0; h < s.group; h++)
         if (p.only_sums)
             memcpy(sums_of(s, &p, run, h), w.S + h * s.L, state);
         else if (s.segments == 1 && p.a.state_out)
-            memcpy(p.a.state_out + (p.a.number + h) * s.L, w.S + h * s.L, state);
+            memcpy(p.a.state_out + (x->number + h) * s.L, w.S + h * s.L, state);
 }
 
 /* One chunk of a block, backward; dl (group), NULL if nobody needs it. */
 static void piece_backward(const la_node *n, dims s, const la_run *run, const piece *p, work *w,
                            int64_t c, double *dl) {
-    const heads *a = &p->a;
-    int64_t      t = c * s.C, C = la_min(s.C, a->tokens - t);
+    const scan_rows *a = &p->a.x;
+    int64_t          t = c * s.C, C = tokens_of(s, p, c);
     load_queries(n, s, a, w, t, C, -s.C);
     load_gradient(s, a, saved_normaliser(n, s, a), w, t, C, -s.C);
     if (!p->only_sums) load_keys(n, s, a, w, t, C, -s.C);
@@ -232,21 +217,21 @@ static void backward(const la_node *n, const la_run *run) {
         scan_block(n, s, run, 1);
         return;
     }
-    piece    p = find_piece(n, s, run);
-    la_range chunks = with_tokens(s, &p.a, p.chunks);
-    double   dl[s.group];
-    int      trained = decay_trained(n) && !p.only_sums;
-    work     w;
+    piece            p = find_piece(n, s, run);
+    const scan_rows *x = &p.a.x;
+    double           dl[s.group];
+    int              trained = decay_trained(n) && !p.only_sums;
+    work             w;
     carve(s, run->scratch, &w);
-    load_powers(n, s, &p.a, &w);
+    load_powers(n, s, x, &w);
     first_state(s, &p, run, p.a.dstate_out, w.R);
     memset(dl, 0, sizeof dl);
-    for (int64_t c = chunks.to - 1; c >= chunks.from; c--)
+    for (int64_t c = p.chunks.to - 1; c >= p.chunks.from; c--)
         piece_backward(n, s, run, &p, &w, c, trained ? dl : NULL);
-    if (!p.only_sums) clear_gradients(s, &p.a, run, padding(s, &p.a, p.chunks));
+    if (!p.only_sums) clear_gradients(s, &p, run);
     for (int64_t h = 0; h < s.group; h++) {
         const la_real *R = w.R + h * s.L;
-        const int64_t  number = p.a.number + h;
+        const int64_t  number = x->number + h;
         if (p.only_sums)
             memcpy(sums_of(s, &p, run, h), R, (size_t)s.L * sizeof *R);
         else if (s.segments == 1 && p.a.dstate)

@@ -32,11 +32,12 @@ static inline size_t carve(dims s, la_real *at, work *w) {
 }
 
 /* What is kept: S, z of head h of the block before chunk c; and D (T,H) from its first head on. */
-static inline la_real *saved_state(const la_node *n, dims s, const heads *a, int64_t h, int64_t c) {
+static inline la_real *saved_state(const la_node *n, dims s, const scan_rows *a, int64_t h,
+                                   int64_t c) {
     return n->saved + ((a->number + h) * s.chunks + c) * s.L;
 }
 
-static inline la_real *saved_normaliser(const la_node *n, dims s, const heads *a) {
+static inline la_real *saved_normaliser(const la_node *n, dims s, const scan_rows *a) {
     const int64_t b = a->number / s.H, h = a->number % s.H;
     return la_plus(n->saved, s.B * s.H * s.chunks * s.L + b * s.T * s.H + h);
 }
@@ -49,7 +50,7 @@ static inline double log_gamma(const la_node *n, int64_t h) {
 }
 
 /* The powers of gamma for the heads of a block. */
-static inline void load_powers(const la_node *n, dims s, const heads *a, work *w) {
+static inline void load_powers(const la_node *n, dims s, const scan_rows *a, work *w) {
     for (int64_t h = 0; s.decay && h < s.group; h++) {
         const double l = log_gamma(n, a->number % s.H + h);
         la_real     *up = w->up + h * (s.C + 1), *down = w->down + h * (s.C + 1);
@@ -129,7 +130,7 @@ static inline void load_weights(dims s, work *w, int64_t h, int64_t C) {
 }
 
 /* S = gamma^C S + B^' V, z likewise. */
-static inline void add_keys(dims s, const heads *a, work *w, int64_t h, int64_t t, int64_t C,
+static inline void add_keys(dims s, const scan_rows *a, work *w, int64_t h, int64_t t, int64_t C,
                             la_real *S) {
     fade_state(s, w, h, C, S);
     add_state(s, C, faded_keys(s, w, h, C), values_of(s, a, t, h), NULL, 0, S);
@@ -143,8 +144,8 @@ static inline void add_queries(dims s, work *w, int64_t h, int64_t C, la_real *R
 }
 
 /* o of head h for the chunk at token t, from A, P and the state S, z before it; D if not NULL. */
-static inline void chunk_forward(dims s, const heads *a, work *w, int64_t h, int64_t t, int64_t C,
-                                 const la_real *S, la_real *D) {
+static inline void chunk_forward(dims s, const scan_rows *a, work *w, int64_t h, int64_t t,
+                                 int64_t C, const la_real *S, la_real *D) {
     const matrix   A = faded_queries(s, w, h, C), V = values_of(s, a, t, h);
     const la_real *z = S + s.m * s.E;
     la_real       *o = a->o + t * a->ldo + h * s.E;
@@ -181,8 +182,9 @@ static inline void keys_backward(dims s, work *w, int64_t h, int64_t C, matrix V
 
 /* dA, dB and dv of head h for the chunk at token t, from A, B, P, U, w, the state S, z before it
  * and R, r from after it; dl NULL if nobody needs it. */
-static inline void chunk_backward(dims s, const heads *a, work *w, int64_t h, int64_t t, int64_t C,
-                                  const la_real *S, const la_real *R, int first_dv, double *dl) {
+static inline void chunk_backward(dims s, const scan_rows *a, work *w, int64_t h, int64_t t,
+                                  int64_t C, const la_real *S, const la_real *R, int first_dv,
+                                  double *dl) {
     const matrix V = values_of(s, a, t, h), U = head_of(w->U, s.group, s.E, h);
     la_transpose(C, s.E, V.x, V.ld, w->VT);
     for (int64_t i = 0; i < C; i++)

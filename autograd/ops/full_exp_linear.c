@@ -219,6 +219,7 @@ const la_op la_op_full_exp_linear = {
     .sets = LA_SETS_IN(0) | LA_SETS_IN(1) | LA_SETS_IN(2),
     .strided = 1,
     .infer = infer,
+    .check = la_kernel_check,
     .forward = forward,
     .backward = backward,
 };

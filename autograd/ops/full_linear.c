@@ -46,7 +46,7 @@ static la_real *saved_state(const la_node *n, dims s, int64_t number) {
     return n->saved + number * s.L;
 }
 
-static la_real *saved_normaliser(const la_node *n, dims s, const heads *a) {
+static la_real *saved_normaliser(const la_node *n, dims s, const scan_rows *a) {
     const int64_t b = a->number / s.H, h = a->number % s.H;
     return la_plus(n->saved, s.B * s.H * s.L + b * s.T * s.H + h);
 }
@@ -75,55 +75,40 @@ static void sum_block(dims s, const la_run *run, la_real *keep) {
     if (keep) memcpy(keep + number * s.L + part.from, total, (size_t)len * sizeof *total);
 }
 
-/* What a block of the phases 0 and 2 is about. */
-typedef struct piece {
-    heads    a;
-    int64_t  segment;
-    la_range chunks, rest; /* chunks with tokens; padding                                      */
-} piece;
-
-static piece find_piece(const la_node *n, dims s, const la_run *run) {
-    int64_t  number = run->block / s.segments;
-    piece    p = {.segment = run->block % s.segments};
-    la_range chunks = la_cut(s.chunks, s.segment, p.segment);
-    p.a = find(n, s, number / s.groups, number % s.groups * s.group);
-    p.chunks = with_tokens(s, &p.a, chunks);
-    p.rest = padding(s, &p.a, chunks);
-    return p;
-}
-
 static void clear_sums(dims s, const la_run *run, const piece *p) {
     for (int64_t h = 0; h < s.group; h++)
-        memset(sums_of(s, run, p->a.number + h, p->segment), 0, (size_t)s.L * sizeof(la_real));
+        memset(sums_of(s, run, p->a.x.number + h, p->segment), 0, (size_t)s.L * sizeof(la_real));
 }
 
 /* S, z of the keys of a block. */
 static void sum_keys(const la_node *n, dims s, const la_run *run, const piece *p, work *w) {
+    const scan_rows *x = &p->a.x;
     clear_sums(s, run, p);
     for (int64_t c = p->chunks.from; c < p->chunks.to; c++) {
-        const int64_t t = c * s.C, C = la_min(s.C, p->a.tokens - t);
-        load_keys(n, s, &p->a, w, t, C, s.C);
+        const int64_t t = c * s.C, C = tokens_of(s, p, c);
+        load_keys(n, s, x, w, t, C, s.C);
         for (int64_t h = 0; h < s.group; h++)
-            add_state(s, C, head_of(w->B, s.group, s.m, h), values_of(s, &p->a, t, h), NULL, 0,
-                      sums_of(s, run, p->a.number + h, p->segment));
+            add_state(s, C, head_of(w->B, s.group, s.m, h), values_of(s, x, t, h), NULL, 0,
+                      sums_of(s, run, x->number + h, p->segment));
     }
 }
 
 static void outputs(const la_node *n, dims s, const la_run *run, const piece *p, work *w) {
-    la_real *D = saved_normaliser(n, s, &p->a);
+    const scan_rows *x = &p->a.x;
+    la_real         *D = saved_normaliser(n, s, x);
     for (int64_t c = p->chunks.from; c < p->chunks.to; c++) {
-        const int64_t t = c * s.C, C = la_min(s.C, p->a.tokens - t);
-        load_queries(n, s, &p->a, w, t, C, s.C);
+        const int64_t t = c * s.C, C = tokens_of(s, p, c);
+        load_queries(n, s, x, w, t, C, s.C);
         for (int64_t h = 0; h < s.group; h++) {
             const matrix   A = head_of(w->A, s.group, s.m, h);
-            const la_real *S = sums_of(s, run, p->a.number + h, 0);
-            la_real       *o = p->a.o + t * p->a.ldo + h * s.E;
-            la_gemm_nn(LA_SET, C, s.E, s.m, A.x, A.ld, S, s.E, o, p->a.ldo);
+            const la_real *S = sums_of(s, run, x->number + h, 0);
+            la_real       *o = x->o + t * x->ldo + h * s.E;
+            la_gemm_nn(LA_SET, C, s.E, s.m, A.x, A.ld, S, s.E, o, x->ldo);
             la_vec_table()->normalise(C, s.m, s.E, A.x, A.ld, S + s.m * s.E, NULL, 0, s.eps,
-                                      s.floor, la_plus(D, t * s.H + h), s.H, o, p->a.ldo);
+                                      s.floor, la_plus(D, t * s.H + h), s.H, o, x->ldo);
         }
     }
-    clear_rows(p->rest, s.group * s.E, p->a.o, p->a.ldo);
+    scan_clear(p->tokens, x->tokens, s.group * s.E, x->o, x->ldo);
 }
 
 static void forward(const la_node *n, const la_run *run) {
@@ -148,44 +133,46 @@ static void rows_backward(dims s, const work *w, int64_t h, int64_t C, matrix X,
 
 /* dq, and R, r of the queries of a block. */
 static void queries_backward(const la_node *n, dims s, const la_run *run, const piece *p, work *w) {
+    const scan_rows *x = &p->a.x;
     clear_sums(s, run, p);
     for (int64_t h = 0; h < s.group; h++)
-        la_transpose(s.m, s.E, saved_state(n, s, p->a.number + h), s.E, w->XT + h * s.E * s.m);
+        la_transpose(s.m, s.E, saved_state(n, s, x->number + h), s.E, w->XT + h * s.E * s.m);
     for (int64_t c = p->chunks.from; c < p->chunks.to; c++) {
-        const int64_t t = c * s.C, C = la_min(s.C, p->a.tokens - t);
-        load_queries(n, s, &p->a, w, t, C, s.C);
-        load_gradient(s, &p->a, saved_normaliser(n, s, &p->a), w, t, C, s.C);
+        const int64_t t = c * s.C, C = tokens_of(s, p, c);
+        load_queries(n, s, x, w, t, C, s.C);
+        load_gradient(s, x, saved_normaliser(n, s, x), w, t, C, s.C);
         for (int64_t h = 0; h < s.group; h++) {
             const matrix U = head_of(w->U, s.group, s.E, h);
             add_state(s, C, head_of(w->A, s.group, s.m, h), U, w->w + h, s.group,
-                      sums_of(s, run, p->a.number + h, p->segment));
-            if (p->a.dq)
+                      sums_of(s, run, x->number + h, p->segment));
+            if (x->dq)
                 rows_backward(s, w, h, C, U, w->w + h, s.group,
-                              saved_state(n, s, p->a.number + h) + s.m * s.E, w->dA + h * s.m);
+                              saved_state(n, s, x->number + h) + s.m * s.E, w->dA + h * s.m);
         }
-        if (p->a.dq) store_gradient(n, s, &p->a, w, 0, t, C, s.C, la_sets(run, 0));
+        if (x->dq) store_gradient(n, s, x, w, 0, t, C, s.C, la_sets(run, 0));
     }
 }
 
 /* dk and dv of a block. */
 static void keys_backward(const la_node *n, dims s, const la_run *run, const piece *p, work *w) {
+    const scan_rows *x = &p->a.x;
     for (int64_t h = 0; h < s.group; h++)
-        la_transpose(s.m, s.E, sums_of(s, run, p->a.number + h, 0), s.E, w->XT + h * s.E * s.m);
+        la_transpose(s.m, s.E, sums_of(s, run, x->number + h, 0), s.E, w->XT + h * s.E * s.m);
     for (int64_t c = p->chunks.from; c < p->chunks.to; c++) {
-        const int64_t t = c * s.C, C = la_min(s.C, p->a.tokens - t);
-        load_keys(n, s, &p->a, w, t, C, s.C);
+        const int64_t t = c * s.C, C = tokens_of(s, p, c);
+        load_keys(n, s, x, w, t, C, s.C);
         for (int64_t h = 0; h < s.group; h++) {
-            const la_real *R = sums_of(s, run, p->a.number + h, 0);
-            if (p->a.dk)
-                rows_backward(s, w, h, C, values_of(s, &p->a, t, h), NULL, 0, R + s.m * s.E,
+            const la_real *R = sums_of(s, run, x->number + h, 0);
+            if (x->dk)
+                rows_backward(s, w, h, C, values_of(s, x, t, h), NULL, 0, R + s.m * s.E,
                               w->dB + h * s.m);
-            if (p->a.dv)
+            if (x->dv)
                 la_gemm_nn(la_sets(run, 2) ? LA_SET : LA_ADD, C, s.E, s.m, w->B + h * s.m,
-                           s.group * s.m, R, s.E, p->a.dv + t * p->a.ldv + h * s.E, p->a.ldv);
+                           s.group * s.m, R, s.E, x->dv + t * x->ldv + h * s.E, x->ldv);
         }
-        if (p->a.dk) store_gradient(n, s, &p->a, w, 1, t, C, s.C, la_sets(run, 1));
+        if (x->dk) store_gradient(n, s, x, w, 1, t, C, s.C, la_sets(run, 1));
     }
-    clear_gradients(s, &p->a, run, p->rest);
+    clear_gradients(s, p, run);
 }
 
 static void backward(const la_node *n, const la_run *run) {

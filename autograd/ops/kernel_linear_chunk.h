@@ -3,7 +3,7 @@
 #ifndef LA_KERNEL_LINEAR_CHUNK_H
 #define LA_KERNEL_LINEAR_CHUNK_H
 #include "autograd/attention/kernel_map.h"
-#include "autograd/kernel.h"
+#include "autograd/ops/scan.h"
 #include "tensor/blas.h"
 
 enum {
@@ -14,11 +14,12 @@ enum {
 typedef struct dims {
     int64_t B, T, H, D, Dk, E, m, L, C, chunks; /* D of q, Dk of k; L = m (E+1), one state      */
     int64_t group, groups;                      /* heads of a block; blocks beside each other   */
-    int64_t segment, segments;                  /* chunks of a block; blocks after each other   */
+    int64_t segments;                           /* blocks after each other                      */
     int64_t slices;                             /* blocks of a state in sums over segments      */
     int     decay;
     int     log_q; /* the map of q gives logarithms: the features are their softmax            */
     la_real eps, floor;
+    la_scan scan;
 } dims;
 
 static inline dims get(const la_node *n) {
@@ -26,17 +27,17 @@ static inline dims get(const la_node *n) {
     dims     s = {.B = q.d[0], .T = q.d[1], .H = q.d[2], .D = q.d[3], .E = n->in[2]->shape.d[3]};
     const la_attn_cfg *c = la_attn_cfg_of(n);
     const la_map      *map[2] = {la_attn_map(c, 0), la_attn_map(c, 1)};
-    const double       floor_of = c->variant ? c->variant->floor : 0;
+    const double       floor_of = la_attn_floor(c);
     s.Dk = n->in[1]->shape.d[3];
-    s.m = map[1] ? map[1]->width(c, s.Dk) : s.Dk;
+    s.m = map[1]->width(c, s.Dk);
     s.L = s.m * (s.E + 1);
     s.decay = la_attn_at(n, LA_AT_DECAY) != NULL;
-    s.log_q = map[0] && map[0]->kind == LA_MAP_LOG;
+    s.log_q = map[0]->kind == LA_MAP_LOG;
     s.eps = R(c->eps);
     s.floor = floor_of > 0 ? R(floor_of) : R(-HUGE_VAL);
-    la_scan cut = la_attn_scan(n, CHUNK, la_max(s.m, s.E), s.L);
-    s.C = cut.chunk, s.chunks = cut.chunks, s.group = cut.group, s.groups = cut.groups;
-    s.segment = cut.segment, s.segments = cut.segments;
+    s.scan = la_attn_scan(n, CHUNK, la_max(s.m, s.E), s.L);
+    s.C = s.scan.chunk, s.chunks = s.scan.chunks;
+    s.group = s.scan.group, s.groups = s.scan.groups, s.segments = s.scan.segments;
     s.slices = la_ceil_div(s.L, SLICE);
     return s;
 }
@@ -54,27 +55,15 @@ typedef struct work {
     la_real *log, *dlog;       /* (group,m) (group,m), if q has logarithms                     */
 } work;
 
-/* The heads of a block: where their first rows begin, how far apart a token's rows are, and what
- * one of them has for itself, `number` being its place in (B,H). */
+/* The heads of a block: their rows, and their states. */
 typedef struct heads {
-    const la_real *q, *k, *v, *g;
-    la_real       *o, *dq, *dk, *dv; /* gradients: NULL if nobody needs them                    */
-    int64_t        ldq, ldk, ldv, ldo, number, past;
-    int64_t        tokens;             /* valid ones, of T                                      */
+    scan_rows      x;
     const la_real *state, *dstate_out; /* (B,H,L); NULL without                                 */
     la_real       *state_out, *dstate; /* (B,H,L); NULL without                                 */
 } heads;
 
-static inline heads find(const la_node *n, dims s, int64_t b, int64_t h) {
-    const la_node *q = n->in[0], *k = n->in[1], *v = n->in[2];
-    heads          a = {.ldq = q->ld, .ldk = k->ld, .ldv = v->ld, .ldo = n->ld};
-    a.number = b * s.H + h;
-    a.q = q->x + la_token(q, b, 0, h), a.dq = la_plus(q->g, la_token(q, b, 0, h));
-    a.k = k->x + la_token(k, b, 0, h), a.dk = la_plus(k->g, la_token(k, b, 0, h));
-    a.v = v->x + la_token(v, b, 0, h), a.dv = la_plus(v->g, la_token(v, b, 0, h));
-    a.o = n->x + la_token(n, b, 0, h), a.g = la_plus(n->g, la_token(n, b, 0, h));
-    a.past = la_attn_past(n, b);
-    a.tokens = la_attn_tokens(n, b);
+static inline heads find(const la_node *n, int64_t b, int64_t h) {
+    heads a = {.x = scan_find(n, b, h)};
     if (n->n_out == 2) {
         const la_node *state = la_attn_at(n, LA_AT_STATE);
         a.state = state->x, a.dstate = state->g;
@@ -83,52 +72,56 @@ static inline heads find(const la_node *n, dims s, int64_t b, int64_t h) {
     return a;
 }
 
-/* --- features --- */
-static inline la_map_rows rows_of(const la_node *n, dims s, int which, int64_t t) {
-    return (la_map_rows){s.group, which ? s.Dk : s.D, t, la_attn_cfg_of(n)};
+/* What a block is about that walks a segment. */
+typedef struct piece {
+    heads    a;
+    int64_t  segment;
+    la_range tokens, chunks; /* of the segment; of these, chunks that have valid tokens         */
+    int      only_sums;      /* phase 0 of several                                              */
+} piece;
+
+static inline piece find_piece(const la_node *n, dims s, const la_run *run) {
+    const scan_piece at = scan_cut(n, s.scan, run->block);
+    piece            p = {.a = find(n, at.b, at.h), .segment = at.segment, .tokens = at.tokens};
+    p.only_sums = s.segments > 1 && run->phase == 0;
+    p.chunks = scan_chunks(s.scan, at.tokens, p.a.x.tokens);
+    return p;
 }
 
+static inline int64_t tokens_of(dims s, const piece *p, int64_t chunk) {
+    return la_min(s.C, p->a.x.tokens - chunk * s.C);
+}
+
+/* --- features --- */
 /* y = phi(x) for the rows of a token's heads, one after the other; q has which = 0, k has 1. */
-static inline void map_rows(const la_node *n, dims s, int which, int64_t t, const la_real *x,
+static inline void map_rows(const la_node *n, dims s, int which, int64_t position, const la_real *x,
                             la_real *y) {
-    const la_vec     *vec = la_vec_table();
-    const la_map     *map = la_attn_map(la_attn_cfg_of(n), which);
-    const la_map_rows rows = rows_of(n, s, which, t);
-    if (!map) {
-        memcpy(y, x, (size_t)(s.group * rows.D) * sizeof *y);
-        return;
-    }
-    map->forward(&rows, x, y);
+    const la_vec *vec = la_vec_table();
+    scan_map(n, which, s.group, position, x, y);
     if (which || !s.log_q) return;
     for (int64_t h = 0; h < s.group; h++, y += s.m)
         vec->scale(s.m, 1 / vec->exp_minus_sum(s.m, vec->max(s.m, y), y, y), y, y);
 }
 
 /* y = softmax(log) has dlog = y (dy - y.dy). */
-static inline void map_rows_backward(const la_node *n, dims s, const work *w, int which, int64_t t,
-                                     const la_real *x, const la_real *y, const la_real *dy,
-                                     la_real *dx) {
-    const la_vec     *vec = la_vec_table();
-    const la_map     *map = la_attn_map(la_attn_cfg_of(n), which);
-    const la_map_rows rows = rows_of(n, s, which, t);
-    if (!map) {
-        vec->axpy(s.group * rows.D, 1, dy, dx);
-        return;
-    }
+static inline void map_rows_backward(const la_node *n, dims s, const work *w, int which,
+                                     int64_t position, const la_real *x, const la_real *y,
+                                     const la_real *dy, la_real *dx, int first) {
     if (!which && s.log_q) {
-        map->forward(&rows, x, w->log);
+        scan_map(n, which, s.group, position, x, w->log);
         for (int64_t h = 0; h < s.group; h++) {
-            const la_real *yh = y + h * s.m, *dyh = dy + h * s.m, along = vec->dot(s.m, yh, dyh);
+            const la_real *yh = y + h * s.m, *dyh = dy + h * s.m;
+            const la_real  along = la_vec_table()->dot(s.m, yh, dyh);
             for (int64_t f = 0; f < s.m; f++) w->dlog[h * s.m + f] = yh[f] * (dyh[f] - along);
         }
         y = w->log, dy = w->dlog;
     }
-    map->backward(&rows, x, y, dy, dx);
+    scan_map_backward(n, which, s.group, position, x, y, dy, dx, first);
 }
 
 /* The rows of the chunk at token t, and `next` tokens on (or back, below 0) those that are needed
  * soon: a token's heads are a part of its row only, and the processor does not see the pattern. */
-static inline void load_keys(const la_node *n, dims s, const heads *a, work *w, int64_t t,
+static inline void load_keys(const la_node *n, dims s, const scan_rows *a, work *w, int64_t t,
                              int64_t C, int64_t next) {
     for (int64_t i = 0; i < C; i++) {
         la_prefetch(s.group * s.Dk, a->k, (t + i + next) * a->ldk);
@@ -137,7 +130,7 @@ static inline void load_keys(const la_node *n, dims s, const heads *a, work *w, 
     }
 }
 
-static inline void load_queries(const la_node *n, dims s, const heads *a, work *w, int64_t t,
+static inline void load_queries(const la_node *n, dims s, const scan_rows *a, work *w, int64_t t,
                                 int64_t C, int64_t next) {
     for (int64_t i = 0; i < C; i++) {
         la_prefetch(s.group * s.D, a->q, (t + i + next) * a->ldq);
@@ -147,7 +140,7 @@ static inline void load_queries(const la_node *n, dims s, const heads *a, work *
 }
 
 /* U and w of a chunk, from D (T,H) of this batch row and head: step 1 of both derivations. */
-static inline void load_gradient(dims s, const heads *a, const la_real *D, work *w, int64_t t,
+static inline void load_gradient(dims s, const scan_rows *a, const la_real *D, work *w, int64_t t,
                                  int64_t C, int64_t next) {
     for (int64_t i = 0; i < C; i++) {
         int64_t at = (t + i) * a->ldo;
@@ -158,7 +151,7 @@ static inline void load_gradient(dims s, const heads *a, const la_real *D, work 
 }
 
 /* dx of the rows of the chunk at token t, from dy; = instead of += if it is the first writer. */
-static inline void store_gradient(const la_node *n, dims s, const heads *a, const work *w,
+static inline void store_gradient(const la_node *n, dims s, const scan_rows *a, const work *w,
                                   int which, int64_t t, int64_t C, int64_t next, int first) {
     const int64_t  width = s.group * (which ? s.Dk : s.D), m = s.group * s.m;
     const int64_t  ld = which ? a->ldk : a->ldq;
@@ -167,8 +160,7 @@ static inline void store_gradient(const la_node *n, dims s, const heads *a, cons
     la_real       *dx = (which ? a->dk : a->dq) + t * ld;
     for (int64_t i = 0; i < C; i++, x += ld, dx += ld, y += m, dy += m) {
         la_prefetch(width, dx, next * ld);
-        if (first) memset(dx, 0, (size_t)width * sizeof *dx);
-        map_rows_backward(n, s, w, which, a->past + t + i, x, y, dy, dx);
+        map_rows_backward(n, s, w, which, a->past + t + i, x, y, dy, dx, first);
     }
 }
 
@@ -183,7 +175,7 @@ static inline matrix head_of(const la_real *x, int64_t group, int64_t width, int
     return (matrix){x + h * width, group * width};
 }
 
-static inline matrix values_of(dims s, const heads *a, int64_t t, int64_t h) {
+static inline matrix values_of(dims s, const scan_rows *a, int64_t t, int64_t h) {
     return (matrix){a->v + t * a->ldv + h * s.E, a->ldv};
 }
 
@@ -201,24 +193,11 @@ static inline void copy_or_zero(int64_t n, const la_real *x, la_real *y) {
         memset(y, 0, (size_t)n * sizeof *y);
 }
 
-/* --- padding: the rows of a block's chunks beyond the valid tokens --- */
-static inline la_range padding(dims s, const heads *a, la_range chunks) {
-    return (la_range){la_max(a->tokens, chunks.from * s.C), la_min(s.T, chunks.to * s.C)};
-}
-
-static inline void clear_rows(la_range rows, int64_t width, la_real *x, int64_t ld) {
-    for (int64_t t = rows.from; t < rows.to; t++) memset(x + t * ld, 0, (size_t)width * sizeof *x);
-}
-
-/* Their gradients: 0, where backward says so. */
-static inline void clear_gradients(dims s, const heads *a, const la_run *run, la_range rows) {
-    if (a->dq && la_sets(run, 0)) clear_rows(rows, s.group * s.D, a->dq, a->ldq);
-    if (a->dk && la_sets(run, 1)) clear_rows(rows, s.group * s.Dk, a->dk, a->ldk);
-    if (a->dv && la_sets(run, 2)) clear_rows(rows, s.group * s.E, a->dv, a->ldv);
-}
-
-/* The chunks of them that have valid tokens. */
-static inline la_range with_tokens(dims s, const heads *a, la_range chunks) {
-    return (la_range){chunks.from, la_min(chunks.to, la_ceil_div(a->tokens, s.C))};
+/* Gradients of padding: 0, where backward says so. */
+static inline void clear_gradients(dims s, const piece *p, const la_run *run) {
+    const scan_rows *x = &p->a.x;
+    if (la_sets(run, 0)) scan_clear(p->tokens, x->tokens, s.group * s.D, x->dq, x->ldq);
+    if (la_sets(run, 1)) scan_clear(p->tokens, x->tokens, s.group * s.Dk, x->dk, x->ldk);
+    if (la_sets(run, 2)) scan_clear(p->tokens, x->tokens, s.group * s.E, x->dv, x->ldv);
 }
 #endif

@@ -47,13 +47,13 @@ extern const la_op la_op_sparse_softmax;
 
 /* Groups of which each query sees the keys less than w from it, up to itself or both ways; there
  * are so many.  After them nothing is missing: they come last. */
-int64_t la_sparse_windows(const la_sparse_text *x, int64_t w);
-void    la_sparse_window(const la_sparse_text *x, int64_t w, int64_t i, la_sparse_group *g);
+int64_t   la_sparse_windows(const la_sparse_text *x, int64_t w);
+void      la_sparse_window(const la_sparse_text *x, int64_t w, int64_t i, la_sparse_group *g);
 /* The root of n, rounded up. */
-int64_t la_sparse_root(int64_t n);
+int64_t   la_sparse_root(int64_t n);
 /* State of a variant that may see any token before: capacity (D+E). */
-int64_t la_sparse_cache(const la_attn_cfg *c, int64_t D, int64_t E, int64_t capacity);
+int64_t   la_sparse_cache(const la_attn_cfg *c, int64_t D, int64_t E, int64_t capacity);
 /* Softmax over the keys that sees(x,t,j) names: the definition of a variant. */
-void    la_sparse_definition(const la_attn_head *x, double *w,
-                             int sees(const la_attn_cfg *c, int64_t t, int64_t j));
+la_status la_sparse_definition(const la_attn_head *x, double *w,
+                               int sees(const la_attn_cfg *c, int64_t t, int64_t j));
 #endif
