@@ -105,7 +105,10 @@ la_attn_cfg la_subject_cfg(const la_subject *s, double eps, int64_t chunk) {
 static const char *name_at(int i) { return i < la_subject_count() ? la_subject_at(i).name : NULL; }
 
 la_status la_subject_find(const char *name, la_subject *out) {
-    int i = la_name_index(name, name_at);
+    char both[NAME];
+    int  i = la_name_index(name, name_at);
+    snprintf(both, sizeof both, "%s both ways", name); /* what has no causal form */
+    if (i < 0) i = la_name_index(both, name_at);
     if (i < 0) return la_name_unknown("op or variant", name, name_at);
     *out = la_subject_at(i);
     return LA_OK;

@@ -56,8 +56,13 @@ la_status la_name_unknown(const char *what, const char *name, la_name_fn *at) {
     char        all[512] = "";
     size_t      n = 0;
     const char *nearest = la_name_nearest(name, at);
-    for (int i = 0; at(i) && n < sizeof all; i++)
+    for (int i = 0; at(i); i++) {
+        if (n + strlen(at(i)) + sizeof ", , ..." > sizeof all) { /* whole names only */
+            memcpy(all + n, ", ...", sizeof ", ...");
+            break;
+        }
         n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", at(i));
+    }
     return la_fail(LA_NAME, "unknown %s \"%.60s\": did you mean %s? (known: %s)", what, name,
                    nearest ? nearest : "none", all);
 }

@@ -42,7 +42,8 @@ static void list_settings(int bidirectional) {
         if (!s.variant || s.bidirectional != bidirectional) continue;
         all[n_all++] = s;
         if (!bidirectional) causal[n_causal++] = s;
-        for (int c = by_chunks(&s) ? 0 : CHUNKS - 1; c < CHUNKS; c++) {
+        for (int c = by_chunks(&s) ? 0 : CHUNKS - 1; c < (SANITIZED && by_chunks(&s) ? 1 : CHUNKS);
+             c++) {
             settings[n_settings].subject = s;
             settings[n_settings++].chunk = chunks[c];
         }

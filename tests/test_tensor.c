@@ -489,7 +489,8 @@ START_TEST(softmax_of_tiles_is_that_of_whole_rows) {
 }
 END_TEST
 
-/* Rows of which a range counts, that of some rows empty or all -inf, and what does not count NaN. */
+/* Rows of which a range counts, that of some rows empty or all -inf, and what does not count NaN.
+ */
 START_TEST(softmax_of_ranges_is_that_of_what_counts) {
     const la_vec *v = table(_i);
     enum { ROWS = 40, LD = 48 };
@@ -523,9 +524,11 @@ START_TEST(softmax_of_ranges_is_that_of_what_counts) {
                                  (double)P[i * LD + j], want);
             }
             if (!(i % 2)) sum += 2 * exp(1 - top);
-            ck_assert_msg((double)m[i] == top, "%s: n %d, row %d: m is %g", v->name, n, i, (double)m[i]);
-            ck_assert_msg(fabs((double)l[i] - sum) <= n * CLOSE, "%s: n %d, row %d: l is %.9g, not %.9g",
-                          v->name, n, i, (double)l[i], sum);
+            ck_assert_msg((double)m[i] == top, "%s: n %d, row %d: m is %g", v->name, n, i,
+                          (double)m[i]);
+            ck_assert_msg(fabs((double)l[i] - sum) <= n * CLOSE,
+                          "%s: n %d, row %d: l is %.9g, not %.9g", v->name, n, i, (double)l[i],
+                          sum);
             if (!(i % 2) && !(fabs((double)shrink[i] - exp(1 - top)) <= CLOSE))
                 ck_abort_msg("%s: n %d, row %d: shrink is %.9g", v->name, n, i, (double)shrink[i]);
         }
@@ -540,8 +543,8 @@ START_TEST(softmax_of_ranges_is_that_of_what_counts) {
                 if (!(fabs((double)P[i * LD + j] - p) <= 200 * CLOSE) ||
                     !(fabs((double)dP[i * LD + j] - ds) <= 1000 * CLOSE))
                     ck_abort_msg("%s: n %d, row %d, column %d: P %.9g, not %.9g; dS %.9g, not %.9g",
-                                 v->name, n, i, j, (double)P[i * LD + j], p,
-                                 (double)dP[i * LD + j], ds);
+                                 v->name, n, i, j, (double)P[i * LD + j], p, (double)dP[i * LD + j],
+                                 ds);
             }
         free(was);
     }

@@ -14,6 +14,14 @@
 #include "tensor/rng.h"
 #include "tensor/tensor.h"
 
+/* Under AddressSanitizer everything takes ten times as long: loops over variants then go through what
+ * differs in memory, and leave the rest to the plain build. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+
 /* A tolerance for each precision: that of the library under test. */
 #define BY_PRECISION(float_value, double_value)                                                    \
     (LA_REAL_BITS == 64 ? (double_value) : (float_value))

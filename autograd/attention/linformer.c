@@ -49,9 +49,10 @@ static la_status infer(const la_node *n, la_plan *p) {
                            x ? la_shape_text(x->shape, text) : "missing");
     }
     if (s.T > s.length)
-        return la_fail(
-            LA_SHAPE, "linformer: its projections are for %lld tokens at most, and a text has %lld",
-            (long long)s.length, (long long)s.T);
+        return la_fail(LA_SHAPE,
+                       "linformer: its projections are for %lld tokens at most, and a text has "
+                       "%lld: give a shorter text, or train with a larger --block-size",
+                       (long long)s.length, (long long)s.T);
     p->n_saved = (size_t)(s.B * (s.X + s.T * s.H));
     p->n_common = (size_t)(s.B * (s.segments + 1) * s.X);
     p->n_scratch = carve(s, NULL, &w);
@@ -238,7 +239,8 @@ const la_attn la_attn_linformer = {
     .usual = {.r = 16},
     .tiny = "r=3",
     .not_causal = "it projects keys and values along the text, so that each of its r rows contains "
-                  "the tokens after a position: no causal mask can take them out again",
+                  "the tokens after a position: no causal mask can take them out again "
+                  "(--objective=mlm is for it)",
     .traits = LA_ATTN_SIGNED | LA_ATTN_NOT_MEAN | LA_ATTN_POSITIONAL,
     .full = &op,
     .weights = weights,

@@ -57,7 +57,7 @@ static la_status definition(const la_attn_head *x, double *w) {
 }
 
 static void complete(la_attn_cfg *c, int64_t longest) {
-    if (c->s == 0) c->s = la_max(c->c, la_sparse_root(longest));
+    if (c->s == 0) c->s = la_sparse_root(longest);
 }
 
 static la_status check(const la_attn_cfg *c, int64_t H, int64_t D) {

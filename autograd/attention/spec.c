@@ -59,14 +59,15 @@ static la_status read_map(const char *value, const la_map **out) {
 
 static la_status read_decay(const struct key *k, const char *value, la_attn_cfg *out) {
     char shown[LA_SHOWN];
-    out->decay = !strcmp(value, "retention") ? LA_DECAY_RETENTION
-                 : !strcmp(value, "learned") ? LA_DECAY_LEARNED
-                                             : LA_DECAY_FIXED;
+    out->decay = !strcmp(value, "none")        ? LA_DECAY_NONE
+                 : !strcmp(value, "retention") ? LA_DECAY_RETENTION
+                 : !strcmp(value, "learned")   ? LA_DECAY_LEARNED
+                                               : LA_DECAY_FIXED;
     if (out->decay != LA_DECAY_FIXED) return LA_OK;
     if (!la_read_number(value, false, &out->gamma) || !(out->gamma > 0 && out->gamma < k->max))
         return la_fail(
             LA_ARG,
-            "decay in --attn must be retention, learned, or a number between 0 and 1, and "
+            "decay in --attn must be none, retention, learned, or a number between 0 and 1, and "
             "is \"%s\"",
             la_shown(value, shown));
     return LA_OK;
@@ -138,6 +139,12 @@ static la_status pair(char *text, la_attn_cfg *out, unsigned *given) {
     if (value) *value++ = 0;
     int i = la_name_index(text, key_at);
     if (i < 0) return la_name_unknown("key of --attn", la_shown(text, shown), key_at);
+    if (!strcmp(keys[i].name, "decay") && !has(a->options, "decay"))
+        return la_fail(
+            LA_ARG,
+            "decay fades a plain sum over the tokens before, as elu1 has one, and %s does "
+            "not read it",
+            a->name);
     if (!has(a->options, keys[i].name))
         return la_fail(LA_ARG, "%s does not read %s (%s)%s%s", a->name, keys[i].name, keys[i].help,
                        *a->options ? ": it reads " : ", nor anything else", a->options);
@@ -177,7 +184,7 @@ static void default_of(const la_attn *a, const struct key *k, char *text, size_t
         snprintf(text, room, "%s=%s", k->name, (*(const la_map *const *)field)->name);
         break;
     case REAL:
-        snprintf(text, room, "%s=--eps", k->name);
+        snprintf(text, room, "%s=1e-6", k->name); /* that of --eps, unless it is given */
         break;
     case DECAY:
     case NORM:

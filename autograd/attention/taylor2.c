@@ -10,9 +10,11 @@
  * A state is d^2/2 (E+1): at d = 64 that is 33 times elu1's; --attn=taylor2:d=16, which projects q
  * and k, is what Based does.
  *
- * Backward, with c = 1 / sqrt d and pairs in rows i of j = i..d-1, dy_ij the gradient of pair
- * (i,j): dx_i = dy_i / d^(1/4) + 2 c' x_i dy_ii + c sum_{j>i} x_j dy_ij     c' = c / sqrt 2 dx_j +=
- * c x_i dy_ij for j > i.                   The constant 1 has no gradient. */
+ * Backward, with c = 1 / sqrt d, c' = c / sqrt 2, and dy_ij the gradient of pair (i,j), i <= j:
+ *
+ *   dx_i = dy_i / d^(1/4) + 2 c' x_i dy_ii + c sum_{j>i} x_j dy_ij + c sum_{j<i} x_j dy_ji
+ *
+ * The constant 1 has no gradient. */
 #include "autograd/attention/kernel_map.h"
 #include "autograd/kernel.h"
 

@@ -184,7 +184,7 @@ done
 run 2 train "${short[@]}" --attn=elu1@1+window@2 --out-dir=no
 err_says '3 heads, and a layer has 2'
 run 2 train "${short[@]}" --attn=exp:decay=0.9 --out-dir=no
-err_says 'exp does not read decay'
+err_says 'decay fades a plain sum'
 run 2 train "${short[@]}" --attn=elu1:decay=0.9 --objective=mlm --out-dir=no
 err_says 'has no before'
 run 2 train "${short[@]}" --attn=kernel:q=relu,k=softmax --out-dir=no
