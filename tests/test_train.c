@@ -249,7 +249,7 @@ START_TEST(the_first_masked_loss_is_that_of_equal_guesses) { /* of V words: [MAS
     masked(&c, 1);
     ok(la_trainer_create(&t, &c, &ids));
     ok(la_trainer_step(&t, 0, &s));
-    ck_assert_double_eq_tol(s.loss, log(VOCAB), 0.03); /* ln 8 is .13 more */
+    ck_assert_double_eq_tol(s.loss, log(VOCAB), 0.06); /* ln 8 is .13 more */
     la_trainer_destroy(&t);
 }
 END_TEST
