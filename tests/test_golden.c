@@ -37,7 +37,7 @@ static void compare_variant(const golden_model *m, const la_attn_cfg *cfg) {
     la_tape       *t;
     la_attn_weight w[2];
     la_attn_in     in = {0};
-    char           name[16];
+    char           name[24];
     int            n = la_attn_weights(cfg, H, D, w), compared = 4;
     OK(la_tape_create(&t, &(la_tape_cfg){.grad = 1}));
     in.q = la_input(t, "q", la_shape4(B, T, H, D), 1);
