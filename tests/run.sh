@@ -125,5 +125,6 @@ if build "$preset"; then
     fi
 fi
 if [[ $preset != dev && ($sanitize == yes || ${CI:-} == true) ]] && build dev; then
-    run dev "dev (AddressSanitizer, UBSan)"
+    # in one process: a fork of an instrumented one takes as long as most checks
+    CK_FORK=no run dev "dev (AddressSanitizer, UBSan)"
 fi
