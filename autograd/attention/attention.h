@@ -233,6 +233,8 @@ static inline la_node *la_attn_at(const la_node *n, int which) {
     return i < 0 ? NULL : n->in[i];
 }
 
+/* As la_attn_state_len, for a D that is behind the projection already. */
+int64_t la_attn_op_state(const la_attn_cfg *c, int64_t D, int64_t E, int64_t capacity);
 int64_t la_attn_tokens(const la_node *n,
                        int64_t        b);                 /* valid ones of batch row b: T without a mask */
 int64_t la_attn_past(const la_node *n, int64_t b); /* tokens before them: 0 without a state       */

@@ -33,7 +33,6 @@
  * queries whose own chunks they are. */
 #include "autograd/attention/kernel_map.h"
 #include "autograd/attention/lsh_lists.h"
-#include "autograd/ops/sparse_softmax.h"
 
 enum { PIECE = 256 }; /* keys whose biases are found at a time */
 
