@@ -8,14 +8,14 @@ enum { MAX_NAME = 40 };
 
 static char canonical(char c) { return c == '_' ? '-' : c; }
 
-static int same(const char *a, const char *b) {
+int la_name_same(const char *a, const char *b) {
     while (*a && canonical(*a) == canonical(*b)) a++, b++;
     return *a == *b;
 }
 
 int la_name_index(const char *name, la_name_fn *at) {
     for (int i = 0; at(i); i++)
-        if (same(name, at(i))) return i;
+        if (la_name_same(name, at(i))) return i;
     return -1;
 }
 

@@ -8,6 +8,7 @@
 
 typedef const char *la_name_fn(int i);
 
+int         la_name_same(const char *a, const char *b); /* 1: the same name                       */
 int         la_name_index(const char *name, la_name_fn *at); /* -1: not in the table              */
 const char *la_name_nearest(
     const char *name,

@@ -17,10 +17,11 @@
 #define FILES "Files"
 #define CHECK "Checking"
 #define BENCH "Measuring"
+#define COMPARE "Comparing"
 #define RUNNING "Running"
 
 const char *const la_groups[] = {DATA,  MODEL, OPTIM, EVAL,    TEXT,
-                                 FILES, CHECK, BENCH, RUNNING, NULL};
+                                 FILES, CHECK, BENCH, COMPARE, RUNNING, NULL};
 
 const la_preset la_presets[] = {
 #define P(name, text) {name, text},
@@ -75,32 +76,36 @@ static const char *name_at(unsigned tools, bool with_actions, int i) {
         if ((a->tools & tools) && i-- == 0) return a->name;
     return NULL;
 }
-static const char *of_train(int i) { return name_at(LA_TOOL_TRAIN, true, i); }
-static const char *of_generate(int i) { return name_at(LA_TOOL_GENERATE, true, i); }
-static const char *of_gradcheck(int i) { return name_at(LA_TOOL_GRADCHECK, true, i); }
-static const char *of_bench(int i) { return name_at(LA_TOOL_BENCH, true, i); }
-const char        *la_config_key(int i) { return name_at(LA_TOOL_TRAIN, false, i); }
+/* The programs, in the order of their bits. */
+#define OF(tool)                                                                                   \
+    static const char *of_##tool(int i) { return name_at(LA_TOOL_##tool, true, i); }
+OF(TRAIN) OF(GENERATE) OF(GRADCHECK) OF(BENCH) OF(COMPARE)
+#undef OF
+static const struct program {
+    la_tool     tool;
+    const char *name;
+    la_name_fn *options;
+} programs[] = {{LA_TOOL_TRAIN, "train", of_TRAIN},
+                {LA_TOOL_GENERATE, "generate", of_GENERATE},
+                {LA_TOOL_GRADCHECK, "gradcheck", of_GRADCHECK},
+                {LA_TOOL_BENCH, "bench", of_BENCH},
+                {LA_TOOL_COMPARE, "compare", of_COMPARE}};
 
-static la_name_fn *names_of(la_tool t) {
-    return t == LA_TOOL_TRAIN      ? of_train
-           : t == LA_TOOL_GENERATE ? of_generate
-           : t == LA_TOOL_BENCH    ? of_bench
-                                   : of_gradcheck;
+static const struct program *program_of(la_tool t) {
+    const struct program *p = programs;
+    while (p->tool != t) p++;
+    return p;
 }
 
-const char *la_tool_name(la_tool t) {
-    return t == LA_TOOL_TRAIN      ? "train"
-           : t == LA_TOOL_GENERATE ? "generate"
-           : t == LA_TOOL_BENCH    ? "bench"
-                                   : "gradcheck";
-}
+const char *la_config_key(int i) { return name_at(LA_TOOL_TRAIN, false, i); }
+const char *la_tool_name(la_tool t) { return program_of(t)->name; }
 
-static const char *any_name(int i) { return i < LA_N_OPTIONS ? la_options[i].name : NULL; }
 static const char *any_action(int i) { return la_actions[i].name; }
 
 int la_config_find(const char *name, unsigned tools) {
-    int i = la_name_index(name, any_name);
-    return i >= 0 && (la_options[i].tools & tools) ? i : -1;
+    for (int i = 0; i < LA_N_OPTIONS; i++)
+        if ((la_options[i].tools & tools) && la_name_same(name, la_options[i].name)) return i;
+    return -1;
 }
 
 /* --- memory --- */
@@ -189,10 +194,24 @@ static la_status set_text(la_config *c, int option, bool keep, const char *text)
     return LA_OK;
 }
 
+/* What stands in the list already, and the new one on a line of its own. */
+static la_status add_text(la_config *c, int option, const char *text) {
+    const char *before = la_config_string(c, option);
+    size_t      room = strlen(before) + strlen(text) + 2;
+    char       *both = malloc(room);
+    if (!both) return la_fail(LA_NOMEM, "no memory for the value of --%s", la_options[option].name);
+    snprintf(both, room, "%s\n%s", before, text);
+    la_status s = set_text(c, option, true, both);
+    free(both);
+    return s;
+}
+
 la_status la_config_set(la_config *c, int option, la_origin from, const char *text) {
     const la_option *o = &la_options[option];
     bool             keep = from >= c->origin[option];
-    la_status        s = o->type == LA_FLAG         ? set_flag(c, option, keep, text)
+    bool             adds = o->type == LA_LIST && *text && from == c->origin[option];
+    la_status        s = adds                       ? add_text(c, option, text)
+                         : o->type == LA_FLAG         ? set_flag(c, option, keep, text)
                          : la_type_is_text(o->type) ? set_text(c, option, keep, text)
                                                     : set_number(c, option, keep, text);
     if (s == LA_OK && keep) c->origin[option] = (unsigned char)from;
@@ -232,7 +251,7 @@ static la_status unknown_option(const la_config *c, const char *arg) {
     const char *name = arg + strspn(arg, "-");
     return la_fail(
         LA_NAME, "unknown option \"%s\": did you mean --%s? (%s --help-all has all of them)",
-        la_shown(arg, shown), la_name_nearest(name, names_of(c->tool)), la_tool_name(c->tool));
+        la_shown(arg, shown), la_name_nearest(name, program_of(c->tool)->options), la_tool_name(c->tool));
 }
 
 /* Reads the option in argv[*i] and its value; *option: which, -1 for those that print and end. */
@@ -288,6 +307,7 @@ la_status la_config_parse(la_config *c, la_tool tool, int argc, char **argv) {
             if (c->help) return LA_OK;
         }
     }
+    if (tool == LA_TOOL_COMPARE) return la_config_check_request(c); /* the rest is its trainings' */
     if (*c->config) LA_TRY(la_config_file(c, c->config));
     for (const la_preset *p = la_presets; p->name; p++)
         if (strcmp(p->name, c->preset) == 0)

@@ -1,4 +1,4 @@
-/* config.h -- what was asked for: the options of train, generate, gradcheck and bench.
+/* config.h -- what was asked for: the options of all programs.
  *
  * The table is options.def.  Precedence, whatever the order they are given in:
  * default < checkpoint < preset < config file < command line. */
@@ -16,7 +16,8 @@ typedef enum la_tool {
     LA_TOOL_GENERATE = 2,
     LA_TOOL_GRADCHECK = 4,
     LA_TOOL_BENCH = 8,
-    LA_SHORT_HELP = 16, /* no tool: shown by -h */
+    LA_TOOL_COMPARE = 16,
+    LA_SHORT_HELP = 32, /* no tool: shown by -h */
 } la_tool;
 
 typedef enum la_help_kind {
@@ -37,7 +38,8 @@ typedef enum la_type {
     LA_FILE,
     LA_SPEC,
     LA_CHOICE,
-    LA_OPTIONAL
+    LA_OPTIONAL,
+    LA_LIST
 } la_type;
 typedef enum la_binding { LA_BIND_LOCAL, LA_BIND_FREE, LA_BIND_RUN, LA_BIND_MODEL } la_binding;
 typedef enum la_origin {
@@ -64,6 +66,7 @@ typedef struct la_config {
 #define LA_C_SPEC const char *
 #define LA_C_CHOICE const char * /* as spelled in the table of choices */
 #define LA_C_OPTIONAL const char *
+#define LA_C_LIST const char * /* a line each */
 #define X(group, field, name, type, ...) LA_C_##type field;
 #include "train/options.def"
     la_tool       tool;

@@ -10,6 +10,10 @@ la_status la_config_check_request(const la_config *c) {
     if (c->tool == LA_TOOL_GENERATE && !*c->checkpoint)
         return la_fail(LA_ARG,
                        "--checkpoint is missing: generate --checkpoint runs/softmax-s1337/best.h5");
+    if (c->tool == LA_TOOL_COMPARE && !*c->report && (!*c->variants || (!*c->texts && !*c->tasks)))
+        return la_fail(LA_ARG,
+                       "--%s is missing: compare --attn=softmax --attn=elu1 --data corpus.txt",
+                       *c->variants ? "data (or --task)" : "attn");
     if (c->tool != LA_TOOL_TRAIN) return LA_OK;
     if (*c->resume && *c->init_from)
         return la_fail(

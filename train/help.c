@@ -6,7 +6,7 @@
 
 enum { COLUMN = 30, WIDTH = 98, LINE = 1024 }; /* where help texts begin and lines end */
 
-static const char *const examples[4][6] = {
+static const char *const examples[5][6] = {
     {"train --data corpus.txt", "train --data corpus.txt --attn=elu1 --out-dir runs/elu1",
      "train --data corpus.txt --out-dir runs/elu1 --resume --max-iters 4000", NULL},
     {"generate --checkpoint runs/elu1/best.h5 --prompt \"ROMEO:\"",
@@ -16,17 +16,25 @@ static const char *const examples[4][6] = {
     {"bench attention --n 4096 --d 64 --heads 8", "bench train --attn=elu1 --n-layer 6",
      "bench decode --attn=elu1 --positions 10,100000", "bench crossover --d 64 --json",
      "bench gemm", NULL},
+    {"compare --attn=softmax --attn=elu1 --data corpus.txt",
+     "compare --attn=softmax --attn='elu1 short-conv=4' --task=mqar --n-layer 2 --n-head 1 --lr 1e-3,3e-3",
+     "compare --attn=elu1 --attn=window:w=16 --data corpus.txt --seeds 5 --jobs 2 --out-dir windows",
+     "compare --report results/results.json", NULL},
 };
-static const char *const about[4] = {
+static const char *const about[5] = {
     "trains a small language model", "writes text with a trained model",
-    "compares derivatives with finite differences", "measures speed and memory"};
-static const char *const usage[4] = {"[OPTION...]", "[OPTION...]", "[OPTION...] [NAME...]",
-                                     "attention|crossover|decode|gemm|train [OPTION...]"};
+    "compares derivatives with finite differences", "measures speed and memory",
+    "trains attention variants alike, and writes a report of how they differ"};
+static const char *const usage[5] = {"[OPTION...]", "[OPTION...]", "[OPTION...] [NAME...]",
+                                     "attention|crossover|decode|gemm|train [OPTION...]",
+                                     "[OPTION...]"};
 #define RUN_CODES                                                                                  \
     "0 ok, 1 runtime or I/O, 2 usage, 3 data, 4 checkpoint, 5 not finite, 6 would not fit in "     \
     "memory"
-static const char *const exit_codes[4] = {RUN_CODES ", 130 or 143 saved after a signal", RUN_CODES,
-                                          "0 all pass, 1 some do not, 2 usage", RUN_CODES};
+static const char *const exit_codes[5] = {RUN_CODES ", 130 or 143 saved after a signal", RUN_CODES,
+                                          "0 all pass, 1 some do not, 2 usage", RUN_CODES,
+    "0 ok, 1 runtime or I/O, or a run failed, 2 usage, 3 data, 130 or 143 stopped by a signal: the same "
+    "command goes on"};
 
 static int index_of(la_tool t) { /* of the single bit t */
     int i = 0;
@@ -145,7 +153,7 @@ static void print_all(FILE *out, la_tool tool) {
     fprintf(out, "\nIn parentheses: the default, and what is possible.  --name VALUE or "
                  "--name=VALUE; options\n"
                  "without a value may have =on or =off, and are off.  Of repeated options the last "
-                 "counts.\n");
+                 "counts,\nbut where compare takes several.\n");
     print_groups(&(page){out, plain_group, print_entry}, tool);
     fputc('\n', out);
     print_entry(out, "Exit codes", exit_codes[t]);
