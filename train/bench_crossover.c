@@ -4,6 +4,7 @@
 
 #include "tensor/parallel.h"
 #include "train/bench.h"
+#include "train/statistics.h"
 
 enum { SHORTEST = 32, USUAL_LONGEST = 16384, LENGTHS = 24 };
 
@@ -61,22 +62,16 @@ static void put_points(la_bench *b, const lengths *l, const curve *v) {
     }
 }
 
-/* The length from which v is faster at every longer one that was measured, between two lengths by a
- * straight line of log time over log length; INFINITY: it is not at the longest. */
+/* The length from which v is never slower at a longer one that was measured; INFINITY: at the
+ * longest it is slower. */
 static double crossing(const lengths *l, const curve *v, const curve *softmax, part p) {
-    int    i = l->count - 1;
-    double behind = INFINITY; /* log of v's time by softmax's; below 0 it is faster */
-    for (; i >= 0; i--) {
-        double ratio = log(v->seconds[i][p] / softmax->seconds[i][p]);
-        if (ratio >= 0) {
-            double after = behind;
-            if (i == l->count - 1) return INFINITY;
-            return (double)l->n[i] *
-                   pow((double)l->n[i + 1] / (double)l->n[i], ratio / (ratio - after));
-        }
-        behind = ratio;
+    double n[LENGTHS], a[LENGTHS], b[LENGTHS];
+    for (int i = 0; i < l->count; i++) {
+        n[i] = (double)l->n[i];
+        a[i] = v->seconds[i][p];
+        b[i] = softmax->seconds[i][p];
     }
-    return (double)l->n[0];
+    return la_crossing(l->count, n, a, b);
 }
 
 static const char *from_text(const lengths *l, double n, char text[48]) {
