@@ -120,6 +120,8 @@ START_TEST(defaults_are_those_of_the_specification) {
         {"init-from", ""},
         {"trust-file", "off"},
         {"keep", "2"},
+        {"csv", "off"},
+        {"tensorboard", "off"},
         {"save-interval", "0"},
         {"seed", "1337"},
         {"threads", "0"},

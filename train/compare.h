@@ -55,8 +55,15 @@ typedef struct la_run_plan {
     int64_t         parameters, frozen, state_bytes, tokens; /* tokens of a step                */
     double          flops;                                   /* of a step                       */
     la_run_state_of state;
+    int             told;   /* on the screen                                                      */
     json_t         *record; /* of a recorded run: its entry of `runs` in results.json             */
 } la_run_plan;
+
+typedef struct la_screen { /* compare_screen.c                                                 */
+    double started, drawn; /* 0: not yet                                                       */
+    double before;         /* work that was done when it started                               */
+    int    bar, columns, told;
+} la_screen;
 
 typedef struct la_comparison {
     const la_config *c;
@@ -70,6 +77,7 @@ typedef struct la_comparison {
     int64_t         *seed;
     double          *rate;
     la_run_plan     *run; /* sweeps of all, then, once rates are chosen, the main runs              */
+    la_screen        screen;
 } la_comparison;
 
 /* --- compare_plan.c: from options to runs --- */
@@ -104,13 +112,19 @@ la_status la_record_make(const la_comparison *k, const la_run_plan *r, int code,
                          json_t **record);
 /* Loads OUT/records/NAME.json; *value NULL if there is none.  A damaged one is removed with a note. */
 la_status la_record_load(const la_comparison *k, const char *name, json_t **value);
+/* Takes value over; NULL is LA_NOMEM. */
 la_status la_record_save(const la_comparison *k, const char *name, json_t *value);
+/* Puts value in the place of the file at path, whole or not at all.  LA_IO, LA_NOMEM. */
+la_status la_json_save(const char *path, const json_t *value);
 
 /* --- compare_run.c: side by side --- */
 /* Runs what has no record, --jobs at a time.  Ended by a signal: LA_OK, and la_signal_stop() says so.
  * LA_IO: a program cannot be started, or a training failed for a reason that will not go away. */
-la_status la_compare_train(la_comparison *k);
+la_status   la_compare_train(la_comparison *k);
+const char *la_run_folder(const la_comparison *k, const char *id);
 
 /* --- compare_results.c: statistics --- */
-json_t *la_compare_results(const la_comparison *k); /* NULL: no memory */
+/* All of results.json but what is measured on models and machine: those parts are empty.  NULL: no
+ * memory. */
+json_t *la_compare_results(const la_comparison *k);
 #endif

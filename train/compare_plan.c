@@ -9,7 +9,9 @@
 
 #include "data/hash.h"
 #include "tensor/words.h"
+#include "train/bench.h"
 #include "train/compare.h"
+#include "train/config_impl.h"
 #include "train/setup.h"
 
 enum { FIRST_SWEEP_SEED = 1001, MOST_LIST = 1000, MOST_ARGUMENTS = LA_N_OPTIONS + 2 * LA_MAX_OWN + 16 };
@@ -169,7 +171,7 @@ static la_status hand_on(la_comparison *k, la_run_plan *r) {
     return LA_OK;
 }
 
-static la_status add_own(la_comparison *k, la_run_plan *r, const la_own *own) {
+static la_status add_own(la_run_plan *r, const la_own *own) {
     for (int i = 0; i < own->n; i++) LA_TRY(argument(r, own->option[i]));
     return LA_OK;
 }
@@ -189,8 +191,8 @@ static la_status arguments(la_comparison *k, la_run_plan *r) {
     LA_TRY(argument(r, la_arena_printf(&k->arena, "--attn=%s", v->attn)));
     LA_TRY(argument(r, la_arena_printf(&k->arena, "--seed=%lld", (long long)r->seed)));
     LA_TRY(argument(r, la_arena_printf(&k->arena, "--keep=1")));
-    LA_TRY(add_own(k, r, &p->own));
-    LA_TRY(add_own(k, r, &v->own));
+    LA_TRY(add_own(r, &p->own));
+    LA_TRY(add_own(r, &v->own));
     if (r->steps)
         LA_TRY(argument(r, la_arena_printf(&k->arena, "--max-iters=%lld", (long long)r->steps)));
     r->argv[r->argc] = NULL;
@@ -209,17 +211,25 @@ static la_status facts(const la_comparison *k, la_run_plan *r) {
     r->frozen = la_params_frozen_numbers(lm->params);
     r->state_bytes = (int64_t)(la_lm_state_len(lm, 1, cfg.lm.block_size) * sizeof(la_real));
     r->tokens = cfg.batch * cfg.grad_accum * cfg.lm.block_size;
-    r->flops = la_lm_step_flops(lm, cfg.batch * cfg.grad_accum);
+    la_attn_flops attn = la_lm_attention_flops(lm, cfg.lm.block_size);
+    r->flops = 6 * la_lm_weights(lm) * (double)r->tokens +
+               (attn.forward + attn.backward) * (double)(cfg.batch * cfg.grad_accum);
     la_lm_destroy(lm);
     return LA_OK;
 }
 
+static void add_option(void *hash, const char *name, const char *was, const char *now) {
+    (void)was;
+    *(uint64_t *)hash = la_hash64(la_hash64(*(uint64_t *)hash, name, strlen(name) + 1), now, strlen(now) + 1);
+}
+
+/* The hash is over what differs from train's defaults, so that an option that is added to train one day
+ * makes no record another run's. */
 static la_status identity(la_comparison *k, la_run_plan *r) {
-    char    *text = NULL;
-    uint64_t hash = k->problem[r->problem].hash;
-    LA_TRY(la_config_text(&r->config, LA_TOOL_TRAIN, &text));
-    hash = la_hash64(la_hash64(LA_HASH64_START, text, strlen(text)), &hash, sizeof hash);
-    free(text);
+    uint64_t  hash = la_hash64(LA_HASH64_START, &k->problem[r->problem].hash, sizeof(uint64_t));
+    la_config usual;
+    la_config_init(&usual);
+    la_config_diff(&usual, &r->config, add_option, &hash);
     char *id = la_arena_printf(&k->arena, "%.40s-%.40s-s%lld-%08llx", k->problem[r->problem].name,
                                k->variant[r->variant].name, (long long)r->seed,
                                (unsigned long long)(hash >> 32 ^ (hash & 0xffffffff)));

@@ -56,6 +56,16 @@ static char *last_words(const la_comparison *k, const char *id) {
 
 /* --- starting --- */
 
+/* The program of that name in this one's folder; elsewhere it is looked for in PATH. */
+static const char *program_beside(const char *name, la_arena *arena) {
+    char    self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(self, '/');
+    if (slash) slash[1] = 0;
+    return la_arena_printf(arena, "%s%s", slash ? self : "", name);
+}
+
 static void child(const char *log, const char *program, char **argv, pid_t parent) {
     int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0666), in = open("/dev/null", O_RDONLY);
     setpgid(0, 0); /* Ctrl-C reaches compare alone, which stops its trainings in order */
@@ -67,7 +77,7 @@ static void child(const char *log, const char *program, char **argv, pid_t paren
 #endif
     if (in >= 0) dup2(in, 0);
     if (out >= 0) dup2(out, 1), dup2(out, 2);
-    execv(program, argv);
+    execvp(program, argv);
     fprintf(stderr, "train: cannot start %s: %s\n", program, strerror(errno));
     _exit(127);
 }
@@ -75,7 +85,7 @@ static void child(const char *log, const char *program, char **argv, pid_t paren
 static la_status start(la_comparison *k, la_run_plan *r, int threads, job *j) {
     enum { MORE = 6 };
     const char **argv = la_arena_alloc(&k->arena, (size_t)(r->argc + MORE) * sizeof *argv);
-    const char  *program = la_program_beside("train", &k->arena), *log = named(k, r->id, ".log");
+    const char  *program = program_beside("train", &k->arena), *log = named(k, r->id, ".log");
     int          n = r->argc;
     if (!argv || !program || !log) return la_fail(LA_NOMEM, "no memory to start a training");
     memcpy(argv, r->argv, (size_t)n * sizeof *argv);

@@ -13,6 +13,7 @@
 #include "tensor/blas.h"
 #include "tensor/parallel.h"
 #include "tensor/vec.h"
+#include "train/system.h"
 
 char *la_folder_path(const char *dir, const char *name) {
     size_t n = strlen(dir) + strlen(name) + 2;
@@ -30,7 +31,7 @@ static char *numbered(const char *dir, int64_t i) { /* last.h5, last.1.h5, ... *
     return la_folder_path(dir, name);
 }
 
-static la_status make_folders(const char *dir) {
+la_status la_folder_make(const char *dir) {
     char       *path = strdup(dir);
     struct stat st;
     if (!path) return la_fail(LA_NOMEM, "no memory for the name %s", dir);
@@ -51,16 +52,18 @@ static la_status make_folders(const char *dir) {
 /* What a killed run may leave: the temporaries of saving and of cutting the metrics. */
 static int is_temporary(const char *name) {
     return !strncmp(name, "last.h5.tmp.", 12) || !strncmp(name, "best.h5.tmp.", 12) ||
-           !strcmp(name, "last.old.tmp") || !strcmp(name, "metrics.jsonl.tmp");
+           !strcmp(name, "last.old.tmp") || !strcmp(name, "metrics.jsonl.tmp") ||
+           !strcmp(name, "metrics.csv.tmp");
 }
 
 static int is_ours(const char *name) {
-    static const char *const names[] = {"run.json", "metrics.jsonl", "samples.txt", "best.h5",
-                                        "last.h5"};
+    static const char *const names[] = {"run.json",    "metrics.jsonl", "metrics.csv",
+                                        "samples.txt", "best.h5",       "last.h5"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i])) return 1;
     size_t digits = strncmp(name, "last.", 5) ? 0 : strspn(name + 5, "0123456789");
-    return (digits && !strcmp(name + 5 + digits, ".h5")) || is_temporary(name);
+    return (digits && !strcmp(name + 5 + digits, ".h5")) || la_events_name(name) ||
+           is_temporary(name);
 }
 
 /* NEW: there must be nothing.  OVERWRITE: removes what a run writes.  RESUME: removes temporaries
@@ -131,7 +134,7 @@ la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int
                          int64_t step, int *evaluated) {
     *s = (la_folder){.keep = keep, .last_line = -1, .lock = -1};
     *evaluated = 0;
-    LA_TRY(make_folders(dir));
+    LA_TRY(la_folder_make(dir));
     LA_TRY(lock(s, dir));
     la_status cleared = clear(dir, mode);
     if (cleared != LA_OK) {
@@ -152,6 +155,7 @@ la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int
 }
 
 void la_folder_close(la_folder *s) {
+    la_trackers_close(&s->trackers);
     if (s->metrics) fclose(s->metrics);
     if (s->lock >= 0) close(s->lock);
     free(s->dir);
@@ -161,11 +165,13 @@ void la_folder_close(la_folder *s) {
 void la_folder_metrics(la_folder *s, const la_metrics *m) {
     la_metrics_json(m, s->metrics);
     s->last_line = m->step;
-    if (fflush(s->metrics) == 0 || s->metrics_failed) return;
-    s->metrics_failed = 1;
-    fprintf(stderr, "warning: cannot write %s/metrics.jsonl: %s; training goes on\n", s->dir,
-            strerror(errno));
-    clearerr(s->metrics);
+    if (fflush(s->metrics) != 0 && !s->metrics_failed) {
+        s->metrics_failed = 1;
+        fprintf(stderr, "warning: cannot write %s/metrics.jsonl: %s; training goes on\n", s->dir,
+                strerror(errno));
+        clearerr(s->metrics);
+    }
+    la_trackers_line(&s->trackers, m);
 }
 
 la_status la_folder_add_val_loss(la_folder *s, int64_t step, double val_loss) {
@@ -182,8 +188,9 @@ la_status la_folder_add_val_loss(la_folder *s, int64_t step, double val_loss) {
     int   ok = at >= 0 && pwrite(fd, text, (size_t)n, at) == n;
     if (fd >= 0) close(fd);
     free(path);
-    return ok ? LA_OK
-              : la_fail(LA_IO, "cannot add the validation loss to %s/metrics.jsonl", s->dir);
+    if (!ok) return la_fail(LA_IO, "cannot add the validation loss to %s/metrics.jsonl", s->dir);
+    la_trackers_val_loss(&s->trackers, step, val_loss);
+    return LA_OK;
 }
 
 void la_folder_sample(la_folder *s, int64_t step, const char *text) {
@@ -193,16 +200,6 @@ void la_folder_sample(la_folder *s, int64_t step, const char *text) {
     if (f && fclose(f)) ok = 0;
     if (!ok) fprintf(stderr, "warning: cannot write %s/samples.txt; training goes on\n", s->dir);
     free(path);
-}
-
-static void processor(FILE *f) {
-    char  line[256] = "", *colon = NULL;
-    FILE *in = fopen("/proc/cpuinfo", "r");
-    while (in && fgets(line, sizeof line, in))
-        if (!strncmp(line, "model name", 10) && (colon = strchr(line, ':'))) break;
-    if (in) fclose(in);
-    if (colon) colon[strcspn(colon, "\n")] = 0;
-    la_json_string(colon ? colon + 2 : "unknown", f);
 }
 
 la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **argv,
@@ -222,7 +219,8 @@ la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **
     la_json_string(la_blas_name(), f);
     fprintf(f, ",\n  \"vectors\": \"%s\",\n  \"precision\": %d,\n  \"processor\": ",
             la_vec_table()->name, LA_REAL_BITS);
-    processor(f);
+    char cpu[LA_PROCESSOR];
+    la_json_string(la_processor_name(cpu), f);
     fprintf(f,
             ",\n  \"threads\": %d,\n  \"corpus_bytes\": %lld,\n  \"corpus_hash\": \"%016llx\",\n  "
             "\"config\": {",

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef __GLIBC__
@@ -78,4 +79,15 @@ int la_signal_save(void) {
     int wanted = save_wanted;
     save_wanted = 0;
     return wanted;
+}
+
+const char *la_processor_name(char buf[LA_PROCESSOR]) {
+    char *colon = NULL;
+    FILE *in = fopen("/proc/cpuinfo", "r");
+    while (in && fgets(buf, LA_PROCESSOR, in))
+        if (!strncmp(buf, "model name", 10) && (colon = strchr(buf, ':'))) break;
+    if (in) fclose(in);
+    if (!colon || !colon[1]) return "unknown";
+    colon[strcspn(colon, "\n")] = 0;
+    return colon + 2;
 }

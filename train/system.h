@@ -12,6 +12,9 @@ size_t la_memory_peak_begin(void);
 size_t la_memory_peak(void); /* most bytes in memory since then; 0: unknown                   */
 double la_seconds(void);     /* monotonic clock                                          */
 
+enum { LA_PROCESSOR = 256 };
+const char *la_processor_name(char buf[LA_PROCESSOR]); /* "unknown" where nothing says it   */
+
 /* After la_signals_install: the first SIGINT, SIGTERM or SIGHUP sets la_signal_stop() to its
  * number, and a second one ends the process at once; SIGUSR1 makes la_signal_save() return 1 once.
  */
