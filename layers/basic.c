@@ -36,11 +36,11 @@ la_node *la_norm_apply(const la_norm_layer *l, la_params *p, la_tape *t, la_node
     return gain ? la_named(t, y, gain->name) : y;
 }
 
-void la_mlp_declare(la_mlp_layer *l, la_params *p, const char *name, int64_t dim, double std,
-                    double proj_std, int bias) {
+void la_mlp_declare(la_mlp_layer *l, la_params *p, const char *name, int64_t dim, int64_t width,
+                    double std, double proj_std, int bias) {
     la_params_push(p, "%s", name);
-    la_linear_declare(&l->c_fc, p, "c_fc", dim, LA_GPT_MLP * dim, std, bias);
-    la_linear_declare(&l->c_proj, p, "c_proj", LA_GPT_MLP * dim, dim, proj_std, bias);
+    la_linear_declare(&l->c_fc, p, "c_fc", dim, width, std, bias);
+    la_linear_declare(&l->c_proj, p, "c_proj", width, dim, proj_std, bias);
     la_params_pop(p);
 }
 

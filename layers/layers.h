@@ -9,7 +9,7 @@
 #include "autograd/attention/attention.h"
 #include "autograd/params.h"
 
-enum { LA_GPT_MLP = 4 }; /* the MLP is this many times as wide as the model */
+enum { LA_GPT_MLP = 4 }; /* the MLP is usually this many times as wide as the model */
 
 typedef enum la_pos { LA_POS_LEARNED, LA_POS_ROPE, LA_POS_NONE } la_pos;
 
@@ -32,8 +32,8 @@ la_node *la_linear_layer_apply(const la_linear_layer *l, la_params *p, la_tape *
                                la_node *r);
 void     la_norm_declare(la_norm_layer *l, la_params *p, const char *name, int64_t dim, int bias);
 la_node *la_norm_apply(const la_norm_layer *l, la_params *p, la_tape *t, la_node *x);
-void     la_mlp_declare(la_mlp_layer *l, la_params *p, const char *name, int64_t dim, double std,
-                        double proj_std, int bias);
+void     la_mlp_declare(la_mlp_layer *l, la_params *p, const char *name, int64_t dim, int64_t width,
+                        double std, double proj_std, int bias);
 la_node *la_mlp_apply(const la_mlp_layer *l, la_params *p, la_tape *t, la_node *x, la_node *r);
 
 /* --- pattern.c: which attention each layer has --- */
@@ -112,6 +112,7 @@ void la_attn_layer_state_start(const la_attn_layer *l, int64_t B, int64_t capaci
 /* --- lm.c: the language model --- */
 typedef struct la_lm_cfg {
     int64_t         vocab, dim, layers, heads, block_size;
+    int64_t         mlp; /* numbers within the MLP; 0: 4 dim                                    */
     la_attn_pattern attn;
     int64_t         short_conv; /* tokens of a convolution over q, k and v; 0: none             */
     la_pos          pos;

@@ -74,7 +74,8 @@ static void declare(la_lm *lm) {
             la_attn_layer_declare(&b->attn, p, "attn", la_attn_of_layer(&c->attn, i), &attn);
         }
         la_norm_declare(&b->ln_2, p, "ln_2", c->dim, c->bias);
-        la_mlp_declare(&b->mlp, p, "mlp", c->dim, STD, proj_std, c->bias);
+        la_mlp_declare(&b->mlp, p, "mlp", c->dim, c->mlp ? c->mlp : LA_GPT_MLP * c->dim, STD,
+                       proj_std, c->bias);
         la_params_pop(p);
     }
     la_norm_declare(&lm->ln_f, p, "ln_f", c->dim, c->bias);

@@ -28,7 +28,7 @@ typedef struct la_problem {
     int         task;
     la_own      own;
     json_t     *about; /* as in results.json, but for `target`                           */
-    int64_t     vocab;
+    int64_t     vocab, parameters; /* of the first variant                                     */
     uint64_t    hash;
 } la_problem;
 

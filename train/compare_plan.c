@@ -110,7 +110,9 @@ static la_status read_variants(la_comparison *k) {
     for (int i = 0; i < k->n_variants; i++) {
         la_variant *v = k->variant + i;
         v->name = word[i];
+        la_attn_pattern ignored;
         LA_TRY(read_own(k, word[i], &v->attn, &v->own));
+        LA_TRY(la_attn_pattern_parse(v->attn, 0, &ignored));
         for (int j = 0; j < i; j++)
             if (!strcmp(k->variant[j].name, v->name))
                 return la_fail(LA_ARG, "--attn '%s' is given twice", v->name);
@@ -176,12 +178,14 @@ static la_status add_own(la_run_plan *r, const la_own *own) {
     return LA_OK;
 }
 
-static la_status arguments(la_comparison *k, la_run_plan *r) {
+/* n_mlp: of --match-params; 0: as it is. */
+static la_status arguments(la_comparison *k, la_run_plan *r, int64_t n_mlp) {
     const la_problem *p = k->problem + r->problem;
     const la_variant *v = k->variant + r->variant;
     char              number[LA_NUMBER_TEXT];
-    r->argv = la_arena_alloc(&k->arena, (MOST_ARGUMENTS + 1) * sizeof *r->argv);
+    if (!r->argv) r->argv = la_arena_alloc(&k->arena, (MOST_ARGUMENTS + 1) * sizeof *r->argv);
     if (!r->argv) return no_memory();
+    r->argc = 0;
     r->argv[r->argc++] = "train";
     LA_TRY(hand_on(k, r));
     LA_TRY(argument(r, la_arena_printf(&k->arena, "--lr=%s", la_number_text(r->lr, number))));
@@ -195,6 +199,7 @@ static la_status arguments(la_comparison *k, la_run_plan *r) {
     LA_TRY(add_own(r, &v->own));
     if (r->steps)
         LA_TRY(argument(r, la_arena_printf(&k->arena, "--max-iters=%lld", (long long)r->steps)));
+    if (n_mlp) LA_TRY(argument(r, la_arena_printf(&k->arena, "--n-mlp=%lld", (long long)n_mlp)));
     r->argv[r->argc] = NULL;
     la_config_free(&r->config);
     return la_config_parse(&r->config, LA_TOOL_TRAIN, r->argc, (char **)(uintptr_t)r->argv);
@@ -240,15 +245,33 @@ static la_status identity(la_comparison *k, la_run_plan *r) {
     return LA_OK;
 }
 
+/* The width within the MLPs with which r has about as many parameters as the first variant: each layer
+ * has dim numbers into and out of each. */
+static la_status matching_mlp(const la_comparison *k, const la_run_plan *r, int64_t *n_mlp) {
+    const la_config *c = &r->config;
+    int64_t          width = c->n_mlp ? c->n_mlp : LA_GPT_MLP * c->n_embd;
+    double           one = (double)(c->n_layer * (2 * c->n_embd + c->bias));
+    double           more = (double)(k->problem[r->problem].parameters - r->parameters) / one;
+    *n_mlp = width + (int64_t)floor(more + 0.5);
+    if (*n_mlp > 0) return LA_OK;
+    return la_fail(LA_ARG, "--match-params: it has %lld parameters more than the first variant, and MLPs of width "
+                           "%lld cannot make up for that",
+                   (long long)(r->parameters - k->problem[r->problem].parameters), (long long)width);
+}
+
 static la_status complete(la_comparison *k, la_run_plan *r) {
-    LA_TRY(arguments(k, r));
+    int64_t n_mlp = 0;
+    LA_TRY(arguments(k, r, 0));
     LA_TRY(la_compare_budget(k, r, &r->steps));
-    if (r->steps) {
-        r->argc = 0;
-        LA_TRY(arguments(k, r));
+    if (r->steps) LA_TRY(arguments(k, r, 0));
+    LA_TRY(facts(k, r));
+    if (!r->variant) k->problem[r->problem].parameters = r->parameters;
+    if (r->variant && k->c->match_params) {
+        LA_TRY(matching_mlp(k, r, &n_mlp));
+        LA_TRY(arguments(k, r, n_mlp));
+        LA_TRY(facts(k, r));
     }
     r->steps = r->config.max_iters;
-    LA_TRY(facts(k, r));
     LA_TRY(identity(k, r));
     LA_TRY(la_record_load(k, r->id, &r->record));
     if (r->record) r->state = LA_RUN_RECORDED;
@@ -323,7 +346,7 @@ double la_compare_rate(const la_comparison *k, int problem, int variant) {
 static la_status open_problem(la_comparison *k, int i) {
     la_run_plan probe = {.problem = i, .seed = k->seed[0], .lr = k->rate[0]};
     la_config_init(&probe.config);
-    la_status s = arguments(k, &probe);
+    la_status s = arguments(k, &probe, 0);
     if (s == LA_OK) s = la_problem_open(k, k->problem + i, &probe.config);
     la_config_free(&probe.config);
     return s == LA_OK || s == LA_NOMEM ? s : la_fail(s, "%s: %s", k->problem[i].name, la_error());

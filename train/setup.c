@@ -49,6 +49,7 @@ la_status la_model_cfg(const la_config *c, int64_t vocab, la_lm_cfg *out) {
     int masked = !strcmp(c->objective, "mlm");
     *out = (la_lm_cfg){.vocab = vocab,
                        .dim = c->n_embd,
+                       .mlp = c->n_mlp,
                        .layers = c->n_layer,
                        .heads = c->n_head,
                        .block_size = c->block_size,
