@@ -125,6 +125,14 @@ faults=(
   "masks: the row's number forgotten|data/masking.c|(first + (uint64_t)r) *|(first / 2 + (uint64_t)r) *"
   "[MASK] is predicted|layers/lm.c|return lm->cfg.mask_token ? la_first_rows|return 0 ? la_first_rows"
   "targets not shifted|data/loader.c|start + 1|start"
+  "statistics: n instead of n - 1|train/statistics.c|s.sd = sqrt(squares / (double)(s.n - 1));|s.sd = sqrt(squares / (double)s.n);"
+  "statistics: z instead of t|train/statistics.c|la_t_quantile(0.975, s.n - 1) * s.sd|1.959964 * s.sd"
+  "statistics: one side's p|train/statistics.c|r.p = 2 * tail(|r.p = tail("
+  "statistics: a lead lost at the end is a crossing|train/statistics.c|isnan(from)) return INFINITY;|isnan(from)) continue;"
+  "ngram: N1+ dropped|data/ngram.c|(count + c->types * p) /|(count + p) /"
+  "ngram: the end of the text is followed|data/ngram.c|/ ((double)c->follow + c->types);|/ ((double)(k ? c->count : c->follow) + c->types);"
+  "ngram: contexts share counts|data/ngram.c|if (c->parent == parent && c->token == token) break;|if (c->token == token) break;"
+  "ngram: nothing before the first target|data/ngram.c|i = first > before ? first - before : 0;|i = first;"
   "a coefficient of exp|tensor/vec_isa.h|p * r + 4.16666667e-2f|p * r + 4.16766667e-2f"
 )
 
@@ -159,7 +167,7 @@ cp -r "$root"/{tensor,autograd,layers,optim,data,train,tests,CMakeLists.txt,lina
 cd "$copy"
 cmake -S . -B build -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build build >/dev/null
-read -ra tests <<<"test_ops64 test_attention64 test_lm64 test_tape test_optim64 test_attention test_data test_config test_tensor"
+read -ra tests <<<"test_ops64 test_attention64 test_lm64 test_tape test_optim64 test_attention test_data test_ngram test_statistics test_config test_tensor"
 for t in "${tests[@]}"; do
   build/bin/"$t" >/dev/null || { echo "$t fails without any fault"; exit 1; }
 done
