@@ -51,16 +51,18 @@ static la_status make_folders(const char *dir) {
 /* What a killed run may leave: the temporaries of saving and of cutting the metrics. */
 static int is_temporary(const char *name) {
     return !strncmp(name, "last.h5.tmp.", 12) || !strncmp(name, "best.h5.tmp.", 12) ||
-           !strcmp(name, "last.old.tmp") || !strcmp(name, "metrics.jsonl.tmp");
+           !strcmp(name, "last.old.tmp") || !strcmp(name, "metrics.jsonl.tmp") ||
+           !strcmp(name, "metrics.csv.tmp");
 }
 
 static int is_ours(const char *name) {
-    static const char *const names[] = {"run.json", "metrics.jsonl", "samples.txt", "best.h5",
-                                        "last.h5"};
+    static const char *const names[] = {"run.json",    "metrics.jsonl", "metrics.csv",
+                                        "samples.txt", "best.h5",       "last.h5"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i])) return 1;
     size_t digits = strncmp(name, "last.", 5) ? 0 : strspn(name + 5, "0123456789");
-    return (digits && !strcmp(name + 5 + digits, ".h5")) || is_temporary(name);
+    return (digits && !strcmp(name + 5 + digits, ".h5")) || la_events_name(name) ||
+           is_temporary(name);
 }
 
 /* NEW: there must be nothing.  OVERWRITE: removes what a run writes.  RESUME: removes temporaries
@@ -152,6 +154,7 @@ la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int
 }
 
 void la_folder_close(la_folder *s) {
+    la_trackers_close(&s->trackers);
     if (s->metrics) fclose(s->metrics);
     if (s->lock >= 0) close(s->lock);
     free(s->dir);
@@ -161,11 +164,13 @@ void la_folder_close(la_folder *s) {
 void la_folder_metrics(la_folder *s, const la_metrics *m) {
     la_metrics_json(m, s->metrics);
     s->last_line = m->step;
-    if (fflush(s->metrics) == 0 || s->metrics_failed) return;
-    s->metrics_failed = 1;
-    fprintf(stderr, "warning: cannot write %s/metrics.jsonl: %s; training goes on\n", s->dir,
-            strerror(errno));
-    clearerr(s->metrics);
+    if (fflush(s->metrics) != 0 && !s->metrics_failed) {
+        s->metrics_failed = 1;
+        fprintf(stderr, "warning: cannot write %s/metrics.jsonl: %s; training goes on\n", s->dir,
+                strerror(errno));
+        clearerr(s->metrics);
+    }
+    la_trackers_line(&s->trackers, m);
 }
 
 la_status la_folder_add_val_loss(la_folder *s, int64_t step, double val_loss) {
@@ -182,8 +187,9 @@ la_status la_folder_add_val_loss(la_folder *s, int64_t step, double val_loss) {
     int   ok = at >= 0 && pwrite(fd, text, (size_t)n, at) == n;
     if (fd >= 0) close(fd);
     free(path);
-    return ok ? LA_OK
-              : la_fail(LA_IO, "cannot add the validation loss to %s/metrics.jsonl", s->dir);
+    if (!ok) return la_fail(LA_IO, "cannot add the validation loss to %s/metrics.jsonl", s->dir);
+    la_trackers_val_loss(&s->trackers, step, val_loss);
+    return LA_OK;
 }
 
 void la_folder_sample(la_folder *s, int64_t step, const char *text) {

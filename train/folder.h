@@ -2,6 +2,7 @@
  *
  *   run.json        what was asked for, and where
  *   metrics.jsonl   one object a line, each step once
+ *   metrics.csv, events.out.tfevents.*   the same for other programs, where asked for (trackers.h)
  *   last.h5, last.1.h5, ...   the newest checkpoint, the one before, ... (--keep)
  *   best.h5         the checkpoint with the lowest validation loss
  *   samples.txt */
@@ -10,14 +11,16 @@
 #include "train/checkpoint.h"
 #include "train/config.h"
 #include "train/report.h"
+#include "train/trackers.h"
 
 typedef struct la_folder {
-    char   *dir;
-    int64_t keep;
-    FILE   *metrics;
-    int64_t last_line;      /* step of the last line of metrics.jsonl; -1: none */
-    int     lock;           /* the folder, locked against a second run; -1: not open */
-    int     metrics_failed; /* a write failed, and the user was told */
+    char       *dir;
+    int64_t     keep;
+    FILE       *metrics;
+    int64_t     last_line;      /* step of the last line of metrics.jsonl; -1: none */
+    int         lock;           /* the folder, locked against a second run; -1: not open */
+    int         metrics_failed; /* a write failed, and the user was told */
+    la_trackers trackers;       /* la_trackers_open them after the folder */
 } la_folder;
 
 typedef enum la_folder_mode { LA_FOLDER_NEW, LA_FOLDER_OVERWRITE, LA_FOLDER_RESUME } la_folder_mode;

@@ -2,6 +2,7 @@
 #include "train/report.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,21 +75,56 @@ void la_progress_bar(const la_metrics *m, int columns, FILE *out) {
     fflush(out);
 }
 
-static void field(const char *name, double x, FILE *out) {
-    char text[LA_NUMBER_TEXT];
-    if (isfinite(x)) fprintf(out, ", \"%s\": %s", name, la_number_text(x, text));
+/* --- files of metrics --- */
+
+#define IN(field) offsetof(la_metrics, field)
+const la_column la_columns[LA_COLUMNS] = {
+    {"step", NULL, LA_STEPS, IN(step)},
+    {"loss", "loss/train", LA_NUMBER, IN(loss)},
+    {"val_loss", LA_TAG_VAL_LOSS, LA_NUMBER, IN(val_loss)},
+    {"lr", "lr", LA_NUMBER, IN(lr)},
+    {"grad_norm", "grad_norm", LA_NUMBER, IN(norm)},
+    {"ms", NULL, LA_NUMBER, IN(ms)},
+    {"tokens_per_s", "tokens_per_s", LA_POSITIVE, IN(tokens_per_s)},
+    {"elapsed_s", NULL, LA_NUMBER, IN(elapsed_s)},
+    {"rss_bytes", NULL, LA_BYTES, IN(rss_bytes)},
+    {0},
+};
+
+double la_metrics_value(const la_metrics *m, const la_column *c) {
+    const void *at = (const char *)m + c->offset;
+    if (c->kind == LA_STEPS) return (double)*(const int64_t *)at;
+    if (c->kind == LA_BYTES) return (double)*(const size_t *)at;
+    double x = *(const double *)at;
+    return !isfinite(x) || (c->kind == LA_POSITIVE && !(x > 0)) ? NAN : x;
 }
 
 void la_metrics_json(const la_metrics *m, FILE *out) {
-    fprintf(out, "{\"step\": %lld", (long long)m->step);
-    field("loss", m->loss, out);
-    field("val_loss", m->val_loss, out);
-    field("lr", m->lr, out);
-    field("grad_norm", m->norm, out);
-    field("ms", m->ms, out);
-    if (m->tokens_per_s > 0) field("tokens_per_s", m->tokens_per_s, out);
-    field("elapsed_s", m->elapsed_s, out);
-    fprintf(out, ", \"rss_bytes\": %zu}\n", m->rss_bytes);
+    char text[LA_NUMBER_TEXT];
+    for (const la_column *c = la_columns; c->name; c++) {
+        double x = la_metrics_value(m, c);
+        if (isfinite(x))
+            fprintf(out, "%s\"%s\": %s", c == la_columns ? "{" : ", ", c->name,
+                    la_number_text(x, text));
+    }
+    fputs("}\n", out);
+}
+
+void la_csv_header(FILE *out) {
+    for (const la_column *c = la_columns; c->name; c++)
+        fprintf(out, "%s%s", c == la_columns ? "" : ",", c->name);
+    fputc('\n', out);
+}
+
+void la_csv_line(const char *json, FILE *out) {
+    char key[48];
+    for (const la_column *c = la_columns; c->name; c++) {
+        snprintf(key, sizeof key, "\"%s\": ", c->name);
+        const char *at = strstr(json, key);
+        if (c != la_columns) fputc(',', out);
+        if (at) fprintf(out, "%.*s", (int)strcspn(at + strlen(key), ",}"), at + strlen(key));
+    }
+    fputc('\n', out);
 }
 
 void la_json_string(const char *s, FILE *out) {

@@ -1,4 +1,5 @@
-/* report.h -- what a training shows: rates, a line or a progress bar, the metrics file's lines. */
+/* report.h -- what a training shows: rates, a line or a progress bar, the lines of metrics files.
+ */
 #ifndef LA_REPORT_H
 #define LA_REPORT_H
 #include <stdint.h>
@@ -37,6 +38,24 @@ typedef struct la_metrics {
 void la_metrics_line(const la_metrics *m, FILE *out);
 /* One JSON object and a newline; a number that is not finite is left out. */
 void la_metrics_json(const la_metrics *m, FILE *out);
+/* The names of the columns, and the numbers of a line of la_metrics_json in the same text; the cell
+ * of one that is left out is empty. */
+void la_csv_header(FILE *out);
+void la_csv_line(const char *json, FILE *out);
+
+/* The table behind these: to show a number, add it to la_metrics and a line to la_columns. */
+typedef struct la_column {
+    const char *name; /* in JSON and CSV                        */
+    const char *tag;  /* in TensorBoard; NULL: not drawn there  */
+    enum { LA_STEPS, LA_BYTES, LA_NUMBER, LA_POSITIVE } kind; /* int64_t, size_t, double, double */
+    size_t offset;                                            /* in la_metrics                   */
+} la_column;
+
+enum { LA_COLUMNS = 32 }; /* at most */
+#define LA_TAG_VAL_LOSS "loss/val"
+extern const la_column la_columns[LA_COLUMNS]; /* in order; after the last, names are NULL */
+/* NAN: there is none; also for what is 0 of LA_POSITIVE. */
+double                 la_metrics_value(const la_metrics *m, const la_column *c);
 
 /* Of n > 0 numbers, which are sorted by it. */
 double la_median(int64_t n, double *x);
