@@ -19,7 +19,7 @@ uint32_t la_crc32c(const void *bytes, size_t n) {
     static const uint32_t table[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1,
                                        0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
                                        0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
-                                       0xc38d2664, 0xd3d3e10b, 0xe330a8ba, 0xf36e6fd5};
+                                       0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
     const unsigned char  *b = bytes;
     uint32_t              crc = ~0U;
     for (size_t i = 0; i < n; i++) {
@@ -40,10 +40,7 @@ typedef struct wire {
 } wire;
 
 static void put(wire *w, const void *bytes, size_t n) {
-    if (w->n <= LA_EVENT_BYTES && n <= LA_EVENT_BYTES - w->n)
-        memcpy(w->bytes + w->n, bytes, n);
-    else
-        w->n = LA_EVENT_BYTES; /* what is added now makes it too long, whatever follows */
+    if (w->n + n <= LA_EVENT_BYTES) memcpy(w->bytes + w->n, bytes, n);
     w->n += n;
 }
 
@@ -64,13 +61,6 @@ static void put_bytes(wire *w, int field, const void *bytes, size_t n) {
     put_key(w, field, BYTES);
     put_varint(w, n);
     put(w, bytes, n);
-}
-
-static void put_message(wire *w, int field, const wire *message) {
-    if (message->n > LA_EVENT_BYTES)
-        w->n = message->n;
-    else
-        put_bytes(w, field, message->bytes, message->n);
 }
 
 static void put_double(wire *w, int field, double x) {
@@ -110,7 +100,7 @@ static la_status write_record(la_events *e, const wire *event) {
     put_fixed(&head, 8, event->n);
     put_checksum(&head, head.bytes, head.n);
     put_checksum(&foot, event->bytes, event->n);
-    unsigned char record[LA_EVENT_BYTES + 16];
+    unsigned char record[8 + 4 + LA_EVENT_BYTES + 4];
     size_t        n = head.n + event->n + foot.n;
     memcpy(record, head.bytes, head.n);
     memcpy(record + head.n, event->bytes, event->n);
@@ -170,7 +160,7 @@ la_status la_events_restart(la_events *e, double wall_time, int64_t step) {
     put_key(&session, 1, VARINT);
     put_varint(&session, START);
     begin_event(&event, wall_time, step);
-    put_message(&event, 7, &session);
+    put_bytes(&event, 7, session.bytes, session.n);
     return write_record(e, &event);
 }
 
@@ -181,9 +171,9 @@ la_status la_events_scalars(la_events *e, double wall_time, int64_t step, int n,
         value.n = 0;
         put_bytes(&value, 1, scalars[i].tag, strlen(scalars[i].tag));
         put_float(&value, 2, (float)scalars[i].value);
-        put_message(&summary, 1, &value);
+        put_bytes(&summary, 1, value.bytes, value.n);
     }
     begin_event(&event, wall_time, step);
-    put_message(&event, 5, &summary);
+    put_bytes(&event, 5, summary.bytes, summary.n);
     return write_record(e, &event);
 }

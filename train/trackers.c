@@ -52,6 +52,7 @@ static la_status write_csv(la_trackers *t) {
 static void add_csv_line(la_trackers *t, const la_metrics *m) {
     char  *json = NULL;
     size_t n;
+    off_t  end = ftello(t->csv);
     FILE  *text = open_memstream(&json, &n);
     if (text) la_metrics_json(m, text);
     int ok = text && fclose(text) == 0;
@@ -61,7 +62,8 @@ static void add_csv_line(la_trackers *t, const la_metrics *m) {
     if (ok) return;
     la_fail(LA_IO, "cannot write %s: %s", t->csv_path, strerror(errno));
     warn(&t->csv_failed);
-    clearerr(t->csv);
+    clearerr(t->csv); /* the next line takes the place of what was written of this one */
+    if (ftruncate(fileno(t->csv), end) == 0) fseeko(t->csv, end, SEEK_SET);
 }
 
 /* --- event files --- */
