@@ -55,7 +55,9 @@ void la_metrics_line(const la_metrics *m, FILE *out) {
     fprintf(out, "step %lld/%lld %.0f%%", (long long)m->step, (long long)m->max_iters,
             floor(percent(m)));
     if (isfinite(m->loss)) fprintf(out, " | loss %.4f", m->loss);
+    if (isfinite(m->accuracy)) fprintf(out, " | acc %.4f", m->accuracy);
     if (isfinite(m->val_loss)) fprintf(out, " | val %.4f", m->val_loss);
+    if (isfinite(m->val_accuracy)) fprintf(out, " | val acc %.4f", m->val_accuracy);
     if (isfinite(m->norm)) fprintf(out, " | norm %.2f", m->norm);
     if (isfinite(m->lr)) fprintf(out, " | lr %.1e", m->lr);
     if (m->tokens_per_s > 0) fprintf(out, " | %.1f ms | %.1fk tok/s", m->ms, m->tokens_per_s / 1e3);
@@ -82,7 +84,9 @@ static void field(const char *name, double x, FILE *out) {
 void la_metrics_json(const la_metrics *m, FILE *out) {
     fprintf(out, "{\"step\": %lld", (long long)m->step);
     field("loss", m->loss, out);
+    field("accuracy", m->accuracy, out);
     field("val_loss", m->val_loss, out);
+    field("val_accuracy", m->val_accuracy, out);
     field("lr", m->lr, out);
     field("grad_norm", m->norm, out);
     field("ms", m->ms, out);

@@ -24,9 +24,10 @@ double la_rate_eta(const la_rate *r, int64_t steps_left, int64_t evals_left);
 
 /* --- one step's numbers --- */
 typedef struct la_metrics {
-    int64_t step, max_iters; /* steps done, of how many                                    */
-    double  loss, norm, lr;  /* NAN: none, at step 0                                       */
-    double  val_loss;        /* NAN: not evaluated at this step                            */
+    int64_t step, max_iters;        /* steps done, of how many                                    */
+    double  loss, norm, lr;         /* NAN: none, at step 0                                       */
+    double  val_loss;               /* NAN: not evaluated at this step                            */
+    double  accuracy, val_accuracy; /* of a task, at its labels; NAN: none                 */
     double  ms, elapsed_s;
     double  tokens_per_s; /* 0: not known yet                                           */
     double  eta_s;
