@@ -166,10 +166,39 @@ const la_tokenizer_kind la_tokenizer_kinds[] = {
     {0},
 };
 
+/* ---- ids: those of a task, which are no text ------------------------------------------- */
+
+static la_status ids_learn(la_tokenizer *k, la_text text) {
+    (void)text;
+    k->vocab = 0;
+    return LA_OK;
+}
+
+static la_status ids_load(la_tokenizer *k, const uint32_t *points, int64_t n) {
+    (void)k, (void)points;
+    return n == 0 ? LA_OK
+                  : la_fail(LA_FORMAT,
+                            "ids have no table, but one of %" PRId64 " entries is stored", n);
+}
+
+static la_status ids_encode(const la_tokenizer *k, la_text text, int width, void *ids, int64_t *n) {
+    (void)k, (void)width, (void)ids, (void)n;
+    return la_fail(LA_DATA, "%s cannot be read: the ids of this model are no text", text.what);
+}
+
+static int ids_decode(const la_tokenizer *k, int32_t id, char out[4]) {
+    (void)k, (void)id, (void)out;
+    return 0;
+}
+
+const la_tokenizer_kind la_tokenizer_ids = {
+    "ids",     "the ids of a task, which are no text", false, ids_learn, ids_load, ids_encode,
+    ids_decode};
+
 static const la_tokenizer_kind *find(const char *name) {
     for (const la_tokenizer_kind *t = la_tokenizer_kinds; name && t->name; t++)
         if (strcmp(t->name, name) == 0) return t;
-    return NULL;
+    return name && strcmp(name, la_tokenizer_ids.name) == 0 ? &la_tokenizer_ids : NULL;
 }
 
 static la_status unknown(la_status status, const char *name) {

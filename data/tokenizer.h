@@ -26,6 +26,10 @@ typedef struct la_tokenizer_kind {
 
 extern const la_tokenizer_kind la_tokenizer_kinds[]; /* ends with a name of NULL */
 
+/* "ids": what is stored for a model of a task without a text.  It is in no table of choices, has a
+ * vocabulary of 0, encodes nothing (LA_DATA) and decodes nothing. */
+extern const la_tokenizer_kind la_tokenizer_ids;
+
 /* Learns a tokenizer from the training text, which must not be empty (byte: not looked at).
  * LA_NAME: no such kind.  LA_DATA: not UTF-8 (names the file offset, counted from 0, at which
  * the first malformed character starts), or more than LA_VOCAB_MAX different characters.
@@ -33,7 +37,7 @@ extern const la_tokenizer_kind la_tokenizer_kinds[]; /* ends with a name of NULL
 la_status la_tokenizer_create(la_tokenizer **out, const char *kind, la_text text);
 void      la_tokenizer_destroy(la_tokenizer *k); /* NULL is fine */
 
-/* What a checkpoint keeps is the kind's name and n code points (none for byte; the pointer
+/* What a checkpoint keeps is the kind's name and n code points (none for byte and ids; the pointer
  * belongs to the tokenizer).  Loading trusts nothing: an unknown kind, a wrong n, points that
  * do not increase or are no characters give LA_FORMAT. */
 const uint32_t *la_tokenizer_points(const la_tokenizer *k, int64_t *n);

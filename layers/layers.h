@@ -174,4 +174,8 @@ int     la_lm_groups(const la_lm *lm);
 /* Of the V tokens, also where there is a [MASK]. */
 la_node *la_lm_logits(const la_lm *lm, la_tape *t, const la_lm_input *in); /* (B,T,V) */
 la_node *la_lm_loss(const la_lm *lm, la_tape *t, const la_lm_input *in, la_node *labels); /* (1) */
+/* The same at N places only, where labels are few: at (N), integers b T + t of [0, B T), and labels
+ * (N) -> loss (1).  *logits (N,V) are of those places, and kept. */
+la_node *la_lm_loss_at(const la_lm *lm, la_tape *t, const la_lm_input *in, la_node *at,
+                       la_node *labels, la_node **logits);
 #endif

@@ -237,3 +237,12 @@ la_node *la_lm_loss(const la_lm *lm, la_tape *t, const la_lm_input *in, la_node 
     la_node *x = hidden(lm, t, in), *w = words(lm, t);
     return la_named(t, la_linear_cross_entropy(t, x, w, labels), "loss");
 }
+
+/* Rows of h (B T,C) are gathered as those of a table, so the head costs N rows and not B T. */
+la_node *la_lm_loss_at(const la_lm *lm, la_tape *t, const la_lm_input *in, la_node *at,
+                       la_node *labels, la_node **logits) {
+    la_node *x = hidden(lm, t, in), *w = words(lm, t);
+    if (x) x = la_reshape(t, x, la_shape2(la_rows(x->shape), la_last(x->shape)));
+    *logits = la_keep(la_named(t, la_linear(t, la_embedding(t, at, x), w, NULL), "lm_head"));
+    return la_named(t, la_cross_entropy(t, *logits, labels), "loss");
+}

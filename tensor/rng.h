@@ -16,6 +16,7 @@ typedef enum la_rng_use {
     LA_RNG_SAMPLE, /* generated tokens  */
     LA_RNG_TEST,
     LA_RNG_MASK, /* tokens to be hidden */
+    LA_RNG_TASK, /* rows of a task      */
 } la_rng_use;
 
 uint64_t la_rng_stream(la_rng_use use, uint32_t low);

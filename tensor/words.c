@@ -2,6 +2,8 @@
 #include "tensor/words.h"
 
 #include <locale.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +16,19 @@ bool la_read_number(const char *s, bool whole, double *x) {
     uselocale(before);
     if (plain) freelocale(plain);
     return !*end;
+}
+
+const char *la_number_text(double x, char buf[LA_NUMBER_TEXT]) {
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(plain);
+    bool     whole = x >= -0x1p53 && x <= 0x1p53 && x == (double)(int64_t)x;
+    if (whole) snprintf(buf, LA_NUMBER_TEXT, "%.0f", x); /* 1000000 and not 1e+06 */
+    for (int digits = 1; !whole && digits <= 17; digits++) {
+        snprintf(buf, LA_NUMBER_TEXT, "%.*g", digits, x);
+        if (strtod(buf, NULL) == x) break;
+    }
+    uselocale(before);
+    if (plain) freelocale(plain);
+    return buf;
 }
 
 const char *la_shown(const char *s, char buf[LA_SHOWN]) {

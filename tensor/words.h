@@ -7,6 +7,10 @@
  */
 bool la_read_number(const char *s, bool whole, double *x);
 
+enum { LA_NUMBER_TEXT = 32 };
+/* The shortest text that reads back as x, with a decimal point in any locale.  Returns buf. */
+const char *la_number_text(double x, char buf[LA_NUMBER_TEXT]);
+
 enum { LA_SHOWN = 64 };
 /* Something typed or read, fit for a sentence: cut, and without control characters.  Returns buf.
  */

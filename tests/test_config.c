@@ -246,7 +246,8 @@ START_TEST(options_that_print_end_the_parsing) {
                  {"--help_man", LA_HELP_MAN},
                  {"--help-bash", LA_HELP_BASH},
                  {"--version", LA_HELP_VERSION},
-                 {"--list-attn", LA_HELP_LIST_ATTN}};
+                 {"--list-attn", LA_HELP_LIST_ATTN},
+                 {"--list-tasks", LA_HELP_LIST_TASKS}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         OK(train(cases[i].line));
         ck_assert_int_eq(c.help, cases[i].kind);
@@ -458,6 +459,8 @@ START_TEST(a_text_gives_every_value_back_exactly) {
                 *(bool *)field = u < 0.5;
             else if (o->type == LA_SPEC)
                 *(const char **)field = u < 0.5 ? "elu1:chunk=3,eps=1e-3" : "none";
+            else if (o->type == LA_TASK)
+                *(const char **)field = u < 0.5 ? "induction:vocab=20,length=30" : "";
             else if (o->type == LA_CHOICE)
                 *(const char **)field = o->choices((int)(u * n));
             else
@@ -713,10 +716,10 @@ END_TEST
 
 START_TEST(resuming_refuses_another_model_or_another_order) {
     static const char *const never[] = {
-        "attn elu1",     "objective mlm", "n-layer 5",       "n-head 8",       "n-embd 256",
-        "block-size 32", "pos rope",      "bias on",         "tokenizer byte", "eps 0.1",
-        "short-conv 4",  "seed 1",        "batch-size 3",    "grad-accum 2",   "dropout .5",
-        "val-frac .2",   "optim sgd",     "overfit-batch on"};
+        "attn elu1",     "objective mlm", "n-layer 5",        "n-head 8",       "n-embd 256",
+        "block-size 32", "pos rope",      "bias on",          "tokenizer byte", "eps 0.1",
+        "short-conv 4",  "seed 1",        "batch-size 3",     "grad-accum 2",   "dropout .5",
+        "val-frac .2",   "optim sgd",     "overfit-batch on", "task copy"};
     static const char *const may[] = {
         "data y",           "max-iters 9",     "lr .5",          "min-lr 0",   "warmup-iters 1",
         "lr-decay-iters 5", "schedule linear", "weight-decay 0", "beta1 .5",   "beta2 .5",
@@ -738,9 +741,11 @@ START_TEST(resuming_refuses_another_model_or_another_order) {
         OK(resume("--data x", line, LA_BIND_FREE));
         ck_assert_str_ne(changes, "");
     }
+    OK(resume("--task copy", "--resume --stop-at=.5", LA_BIND_FREE)); /* not without a task */
+    ck_assert_str_ne(changes, "");
     for (int i = 0; i < LA_N_OPTIONS; i++) stored += la_options[i].binding != LA_BIND_LOCAL;
-    ck_assert_int_eq(stored,
-                     sizeof never / sizeof *never + sizeof may / sizeof *may); /* none forgotten */
+    ck_assert_int_eq(stored, sizeof never / sizeof *never + sizeof may / sizeof *may +
+                                 1); /* none forgotten */
     FAILS(resume("--data x", "--resume --n-head 8", LA_BIND_FREE), LA_ARG,
           "--n-head is 4 in the checkpoint and cannot become 8: its weights depend on it");
 }

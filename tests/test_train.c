@@ -111,6 +111,8 @@ START_TEST(metrics_lines) {
                     .max_iters = 2000,
                     .loss = 1.8756,
                     .val_loss = 2.0089,
+                    .accuracy = NAN,
+                    .val_accuracy = NAN,
                     .norm = 0.62,
                     .lr = 5.1e-4,
                     .ms = 18.2,
@@ -317,7 +319,7 @@ START_TEST(evaluation_covers_the_text_and_knows_no_batch_size) { /* _i: objectiv
     masked(&c, _i);
     ok(la_trainer_create(&t, &c, &ids));
     train_to(&t, 0, 30);
-    ok(la_evaluator_create(&e, t.lm, 0));
+    ok(la_evaluator_create(&e, t.lm, NULL, 0));
     ok(la_evaluate(&e, &ids, 0, NULL, &all));
     ck_assert_double_eq_tol(all, by_hand(t.lm, &ids), 1e-5);
     ok(la_evaluate(&e, &ids, 1, NULL, &some)); /* the first replay: here all there is */
@@ -342,7 +344,7 @@ START_TEST(an_evaluation_can_be_interrupted) {
     la_evaluator   e;
     double         loss;
     ok(la_trainer_create(&t, &c, &ids));
-    ok(la_evaluator_create(&e, t.lm, 0));
+    ok(la_evaluator_create(&e, t.lm, NULL, 0));
     ck_assert_int_eq(la_evaluate(&e, &ids, 0, yes, &loss), LA_STATE);
     la_evaluator_destroy(&e);
     la_trainer_destroy(&t);

@@ -28,7 +28,7 @@ static la_status time_steps(const la_config *c, la_texts *texts, la_trainer *t, 
     la_trainer_cfg cfg;
     la_samples     s = {0};
     LA_TRY(la_texts_open(texts, c, NULL));
-    LA_TRY(la_trainer_cfg_of(c, la_tokenizer_vocab(texts->tokenizer), &cfg));
+    LA_TRY(la_trainer_cfg_of(c, texts->vocab, &cfg));
     LA_TRY(la_trainer_create(t, &cfg, &texts->train));
     for (int i = 0; i < WARM + TIMED; i++) {
         la_step ignored;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "data/ngram.h"
 #include "train/compare.h"
 #include "train/setup.h"
 
@@ -18,8 +19,16 @@ static json_t *baseline(int order, double loss) {
 static la_status count_words(const la_texts *t, int64_t block, json_t *list) {
     int64_t    windows = la_eval_windows(t->valid.n, block);
     json_array_append_new(list, baseline(0, log((double)la_tokenizer_vocab(t->tokenizer))));
-    (void)windows;
-    return LA_OK;
+    la_ngram *g;
+    LA_TRY(la_ngram_create(&g, &t->train, la_tokenizer_vocab(t->tokenizer), ORDERS));
+    la_status s = LA_OK;
+    for (int order = 1; s == LA_OK && order <= ORDERS; order++) {
+        double loss;
+        s = la_ngram_loss(g, order, &t->valid, 1, windows * block, &loss);
+        if (s == LA_OK) json_array_append_new(list, baseline(order, loss));
+    }
+    la_ngram_destroy(g);
+    return s;
 }
 
 static la_status baselines(la_comparison *k, const la_problem *p, const la_texts *t, const la_config *c,
@@ -58,11 +67,24 @@ static la_status open_text(la_comparison *k, la_problem *p, const la_texts *t, c
     return s != LA_OK || p->about ? s : la_fail(LA_NOMEM, "no memory for what is known of %s", p->spec);
 }
 
+static la_status open_task(la_problem *p, const la_texts *t) {
+    char           spec[LA_TASK_TEXT];
+    const la_task *task = &t->task;
+    double         shown = la_task_shown_chance(task);
+    p->vocab = t->vocab;
+    if (task->def->on_text) p->hash = la_corpus_hash(&t->corpus);
+    la_task_spec(task, 1, spec);
+    p->about = json_pack("{s:s,s:s,s:s,s:o,s:s,s:I,s:f,s:o,s:[]}", "name", p->name, "kind", "task", "spec", p->spec,
+                         "what", json_sprintf("%s: %s; labels of a row: %lld", spec, task->def->about, (long long)task->labels),
+                         "measure", "val_accuracy", "vocab", (json_int_t)p->vocab, "chance", la_task_chance(task),
+                         "context_chance", shown > 0 ? json_real(shown) : json_null(), "baselines");
+    return p->about ? LA_OK : la_fail(LA_NOMEM, "no memory for what is known of %s", p->spec);
+}
+
 la_status la_problem_open(la_comparison *k, la_problem *p, const la_config *train) {
-    la_texts  t;
-    la_status s = la_texts_open(&t, train, NULL);
-    if (s != LA_OK) return s;
-    s = open_text(k, p, &t, train);
+    la_texts t;
+    LA_TRY(la_texts_open(&t, train, NULL));
+    la_status s = p->task ? open_task(p, &t) : open_text(k, p, &t, train);
     la_texts_close(&t);
     return s;
 }

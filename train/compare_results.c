@@ -56,7 +56,7 @@ static json_t *machine(const la_comparison *k) {
 static json_t *settings(const la_comparison *k) {
     json_t           *all = json_object();
     const la_config  *c = k->n_runs ? &k->run[0].config : NULL;
-    static const int differ[] = {LA_OPT_attn, LA_OPT_data, LA_OPT_seed, LA_OPT_lr, LA_OPT_min_lr,
+    static const int differ[] = {LA_OPT_attn, LA_OPT_data, LA_OPT_task, LA_OPT_seed, LA_OPT_lr, LA_OPT_min_lr,
                                  LA_OPT_keep};
     for (int i = 0; c && i < LA_N_OPTIONS; i++) {
         const la_option *o = la_options + i;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/task.h"
 #include "data/tokenizer.h"
 #include "optim/optim.h"
 #include "train/config_impl.h"
@@ -40,6 +41,7 @@ static const char *la_names_attn(int i) { return la_attns[i] ? la_attns[i]->name
 static const char *la_names_optim(int i) { return la_optims[i] ? la_optims[i]->name : NULL; }
 static const char *la_names_schedule(int i) { return la_schedule_names[i]; }
 static const char *la_names_tokenizer(int i) { return la_tokenizer_kinds[i].name; }
+static const char *la_names_task(int i) { return la_tasks[i] ? la_tasks[i]->name : NULL; }
 static const char *la_names_preset(int i) { return la_presets[i].name; }
 static const char *la_names_pos(int i) {
     static const char *const names[] = {"learned", "rope", "none", NULL}; /* la_pos */
@@ -171,6 +173,19 @@ static la_status set_flag(la_config *c, int option, bool keep, const char *text)
     return LA_OK;
 }
 
+/* One spelling, and the size of a window, which is the task's. */
+static la_status set_task(la_config *c, int option, bool keep, const char *text) {
+    la_task task;
+    char   *spec = la_config_own(c, LA_TASK_TEXT);
+    if (!spec) return la_fail(LA_NOMEM, "no memory for the value of --task");
+    LA_TRY(la_task_parse(text, &task));
+    la_task_spec(&task, 1, spec);
+    if (keep) *(const char **)((char *)c + la_options[option].offset) = spec;
+    if (keep && !la_config_given(c, LA_OPT_block_size)) c->block_size = task.length;
+    la_task_free(&task);
+    return LA_OK;
+}
+
 static la_status set_text(la_config *c, int option, bool keep, const char *text) {
     const la_option *o = &la_options[option];
     char             what[64], shown[LA_SHOWN];
@@ -190,6 +205,7 @@ static la_status set_text(la_config *c, int option, bool keep, const char *text)
         for (char *s = copy; *s; s++) *s = *s == '_' ? '-' : *s;
         LA_TRY(la_attn_pattern_parse(copy, 0, &ignored));
     }
+    if (o->type == LA_TASK && *copy) return set_task(c, option, keep, copy);
     if (keep) *(const char **)((char *)c + o->offset) = copy;
     return LA_OK;
 }

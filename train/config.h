@@ -9,6 +9,7 @@
 
 #include "layers/layers.h"
 #include "tensor/names.h"
+#include "tensor/words.h"
 
 /* Also the bits of la_option.tools. */
 typedef enum la_tool {
@@ -28,6 +29,7 @@ typedef enum la_help_kind {
     LA_HELP_BASH,      /* --help-bash: completion */
     LA_HELP_VERSION,   /* --version: left to the program, which knows its libraries */
     LA_HELP_LIST_ATTN, /* --list-attn */
+    LA_HELP_LIST_TASKS,
 } la_help_kind;
 
 typedef enum la_type {
@@ -37,6 +39,7 @@ typedef enum la_type {
     LA_TEXT,
     LA_FILE,
     LA_SPEC,
+    LA_TASK,
     LA_CHOICE,
     LA_OPTIONAL,
     LA_LIST
@@ -64,6 +67,7 @@ typedef struct la_config {
 #define LA_C_TEXT const char * /* never NULL: "" if not given; belongs to the config */
 #define LA_C_FILE const char *
 #define LA_C_SPEC const char *
+#define LA_C_TASK const char *   /* with all keys */
 #define LA_C_CHOICE const char * /* as spelled in the table of choices */
 #define LA_C_OPTIONAL const char *
 #define LA_C_LIST const char * /* a line each */
@@ -113,8 +117,9 @@ void      la_config_diff(const la_config *was, const la_config *now, la_config_c
                          void *ctx);
 
 /* --- what follows from several options --- */
-/* --out-dir, or runs/<attn>-s<seed>, with mlm runs/<attn>-mlm-s<seed>, where other characters than
- * letters, digits, . _ - are -. free() it. */
+/* --out-dir, or runs/<attn>-s<seed>, with mlm runs/<attn>-mlm-s<seed>, with a task
+ * runs/<attn>[-<pos>][-conv<W>]-<task>-s<seed>, of pos, convolution and the task's keys what is not
+ * as usual.  Other characters than letters, digits, . _ - are -.  free() it. */
 la_status la_config_out_dir(const la_config *c, char **path);
 
 /* --- the table, for printing --- */
@@ -130,13 +135,10 @@ typedef struct la_option {
 
 extern const la_option la_options[LA_N_OPTIONS]; /* la_options[LA_OPT_n_layer] */
 
-enum { LA_NUMBER_TEXT = 32 };
-/* The shortest text that reads back as x, with a decimal point in any locale.  Returns buf. */
-const char *la_number_text(double x, char buf[LA_NUMBER_TEXT]);
 /* A value as text: numbers, on/off, or the text as it is.  buf is used for numbers only. */
 const char *la_config_value(const la_config *c, int option, char buf[LA_NUMBER_TEXT]);
 
-/* SHORT, ALL, MAN, BASH, LIST_ATTN; prints nothing for the others. */
+/* SHORT, ALL, MAN, BASH, LIST_ATTN, LIST_TASKS; prints nothing for the others. */
 void        la_config_help(FILE *out, la_tool tool, la_help_kind kind);
 const char *la_tool_name(la_tool tool); /* "train" */
 #endif

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/task.h"
 #include "train/config_impl.h"
 
 /* --- checks --- */
@@ -29,15 +30,54 @@ la_status la_config_check_request(const la_config *c) {
                        "--val-data replaces the part --val-frac of --data: only one can be given");
     if (strcmp(c->data, "-") == 0 && strcmp(c->val_data, "-") == 0)
         return la_fail(LA_ARG, "--data and --val-data cannot both be standard input");
-    if (!*c->data && !*c->resume && !(c->eval_only && *c->val_data))
+    if (!*c->data && !*c->task && !*c->resume && !(c->eval_only && *c->val_data))
         return la_fail(LA_ARG,
-                       "--data is missing: train --data corpus.txt (or - for standard input)");
+                       "--data is missing: train --data corpus.txt (or - for standard input; or "
+                       "--task, see --list-tasks)");
+    return LA_OK;
+}
+
+/* Options that a task does not go with. */
+static la_status check_task(const la_config *c, const la_task *t) {
+    static const int texts[] = {LA_OPT_val_data, LA_OPT_val_frac, LA_OPT_tokenizer};
+    const char      *name = t->def->name;
+    if (t->def->on_text && !*c->data && !(c->eval_only && *c->val_data))
+        return la_fail(
+            LA_ARG, "--task %s hides in a text, and --data FILE, which names it, is missing", name);
+    if (!t->def->on_text && *c->data)
+        return la_fail(
+            LA_ARG, "--task %s makes its own rows instead of --data: only one can be given", name);
+    for (int i = 0; !t->def->on_text && i < 3; i++)
+        if (la_config_given(c, texts[i]))
+            return la_fail(LA_ARG, "--task %s makes its own rows, and has no text for --%s", name,
+                           la_options[texts[i]].name);
+    if (!strcmp(c->objective, "mlm"))
+        return la_fail(LA_ARG, "--task %s has its own labels, and --objective mlm hides others",
+                       name);
+    if (c->sample_every)
+        return la_fail(LA_ARG, "--sample-every writes text, and a model of --task %s learns none",
+                       name);
+    if (c->block_size != t->length)
+        return la_fail(LA_ARG,
+                       "--block-size is %lld, and the rows of --task %s have %lld tokens: leave it "
+                       "out, or give length=%lld",
+                       (long long)c->block_size, name, (long long)t->length,
+                       (long long)c->block_size);
     return LA_OK;
 }
 
 la_status la_config_check(const la_config *c) {
     LA_TRY(la_config_check_request(c));
     if (c->tool != LA_TOOL_TRAIN && c->tool != LA_TOOL_BENCH) return LA_OK;
+    if (*c->task) {
+        la_task task;
+        LA_TRY(la_task_parse(c->task, &task));
+        la_status s = check_task(c, &task);
+        la_task_free(&task);
+        LA_TRY(s);
+    } else if (c->stop_at > 0)
+        return la_fail(LA_ARG, "--stop-at is an accuracy, which only --task has: for a text there "
+                               "is --patience");
     long long dim = c->n_embd, heads = c->n_head, below = dim / heads * heads;
     if (below == 0)
         return la_fail(LA_ARG,
@@ -130,19 +170,34 @@ la_status la_config_take(la_config *c, const la_config *stored, la_binding least
     return la_config_check(c);
 }
 
+/* "-rope-conv4-mqar-pairs-8", with what is not as usual. */
+static la_status task_name(const la_config *c, char *out, size_t room) {
+    la_task task;
+    char    spec[LA_TASK_TEXT], conv[32] = "";
+    LA_TRY(la_task_parse(c->task, &task));
+    la_task_spec(&task, 0, spec);
+    la_task_free(&task);
+    if (c->short_conv) snprintf(conv, sizeof conv, "-conv%lld", (long long)c->short_conv);
+    bool usual = !strcmp(c->pos, "learned");
+    snprintf(out, room, "%s%s%s-%s", usual ? "" : "-", usual ? "" : c->pos, conv, spec);
+    return LA_OK;
+}
+
 la_status la_config_out_dir(const la_config *c, char **path) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
-    size_t room = strlen(c->out_dir) + strlen(c->attn) + 48;
+    size_t room = strlen(c->out_dir) + strlen(c->attn) + LA_TASK_TEXT + 96;
+    char   what[LA_TASK_TEXT + 64] = "";
+    if (*c->task) LA_TRY(task_name(c, what, sizeof what));
     *path = malloc(room);
     if (!*path) return la_fail(LA_NOMEM, "no memory for the name of the output folder");
     if (*c->out_dir) {
         snprintf(*path, room, "%s", c->out_dir);
         return LA_OK;
     }
-    const char *objective = strcmp(c->objective, "causal") ? c->objective : "";
-    snprintf(*path, room, "runs/%s%s%s-s%lld", c->attn, *objective ? "-" : "", objective,
-             (long long)c->seed);
+    if (!*c->task && strcmp(c->objective, "causal"))
+        snprintf(what, sizeof what, "-%s", c->objective);
+    snprintf(*path, room, "runs/%s%s-s%lld", c->attn, what, (long long)c->seed);
     for (char *s = *path + strlen("runs/"); *s; s++)
         if (!strchr(plain, *s)) *s = '-';
     return LA_OK;

@@ -1,7 +1,6 @@
 /* config_impl.h -- what the files of config share; for nobody else. */
 #ifndef LA_CONFIG_IMPL_H
 #define LA_CONFIG_IMPL_H
-#include "tensor/words.h"
 #include "train/config.h"
 
 typedef struct la_action { /* an option that prints something and ends */

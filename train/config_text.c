@@ -4,7 +4,6 @@
  * value that would be misread otherwise stands in quotes, with \n \t \r \" \\ and \xHH for any
  * byte. */
 #include <errno.h>
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,20 +11,6 @@
 #include "train/config_impl.h"
 
 enum { LONGEST_FILE = 1 << 20 }; /* bytes; a config file has some hundred */
-
-/* --- numbers, with a decimal point whatever the locale of the program --- */
-const char *la_number_text(double x, char buf[LA_NUMBER_TEXT]) {
-    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(plain);
-    bool     whole = x >= -0x1p53 && x <= 0x1p53 && x == (double)(int64_t)x;
-    if (whole) snprintf(buf, LA_NUMBER_TEXT, "%.0f", x); /* 1000000 and not 1e+06 */
-    for (int digits = 1; !whole && digits <= 17; digits++) {
-        snprintf(buf, LA_NUMBER_TEXT, "%.*g", digits, x);
-        if (strtod(buf, NULL) == x) break;
-    }
-    uselocale(before);
-    if (plain) freelocale(plain);
-    return buf;
-}
 
 /* --- values as text --- */
 const char *la_config_value(const la_config *c, int option, char buf[LA_NUMBER_TEXT]) {

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -174,15 +175,19 @@ void la_folder_metrics(la_folder *s, const la_metrics *m) {
     la_trackers_line(&s->trackers, m);
 }
 
-la_status la_folder_add_val_loss(la_folder *s, int64_t step, double val_loss) {
-    char  number[LA_NUMBER_TEXT], text[LA_NUMBER_TEXT + 64];
+la_status la_folder_add_val_loss(la_folder *s, int64_t step, double val_loss, double val_accuracy) {
+    char  number[LA_NUMBER_TEXT], text[2 * LA_NUMBER_TEXT + 96];
     char *path = la_folder_path(s->dir, "metrics.jsonl");
     int   fd = path ? open(path, O_RDWR) : -1, there = s->last_line == step;
     off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
     int   n = 0;
     if (!there) n = snprintf(text, sizeof text, "{\"step\": %lld", (long long)step);
-    n += snprintf(text + n, sizeof text - (size_t)n, ", \"val_loss\": %s}\n",
+    n += snprintf(text + n, sizeof text - (size_t)n, ", \"val_loss\": %s",
                   la_number_text(val_loss, number));
+    if (isfinite(val_accuracy))
+        n += snprintf(text + n, sizeof text - (size_t)n, ", \"val_accuracy\": %s",
+                      la_number_text(val_accuracy, number));
+    n += snprintf(text + n, sizeof text - (size_t)n, "}\n");
     /* the line of that step ends in "}\n", which the text replaces */
     off_t at = there ? end - 2 : end;
     int   ok = at >= 0 && pwrite(fd, text, (size_t)n, at) == n;

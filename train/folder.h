@@ -39,9 +39,9 @@ void      la_folder_close(la_folder *s);
 char *la_folder_path(const char *dir, const char *name);
 
 void      la_folder_metrics(la_folder *s, const la_metrics *m);
-/* A run was stopped within the evaluation of `step`: adds val_loss to the line of that step, which
- * is the last, or writes a line of its own if the file has none. */
-la_status la_folder_add_val_loss(la_folder *s, int64_t step, double val_loss);
+/* A run was stopped within the evaluation of `step`: adds val_loss (and val_accuracy; NAN: none) to
+ * the line of that step, which is the last, or writes a line of its own if the file has none. */
+la_status la_folder_add_val_loss(la_folder *s, int64_t step, double val_loss, double val_accuracy);
 void      la_folder_sample(la_folder *s, int64_t step, const char *text);
 la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **argv,
                              int64_t corpus_bytes, uint64_t corpus_hash);

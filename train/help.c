@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "data/task.h"
 #include "train/config_impl.h"
 
 enum { COLUMN = 30, WIDTH = 98, LINE = 1024 }; /* where help texts begin and lines end */
@@ -271,6 +272,20 @@ static void print_attn(FILE *out) {
           out);
 }
 
+/* --- --list-tasks --- */
+static void print_tasks(FILE *out) {
+    char        text[LA_TASK_TEXT];
+    const char *help;
+    for (int i = 0; la_tasks[i]; i++) {
+        const la_task_def *d = la_tasks[i];
+        fprintf(out, "%s%s: %s\n    %s\n", i ? "\n" : "", d->name, d->about, d->paper);
+        for (int k = 0; la_task_key(d, k, text, &help); k++)
+            fprintf(out, "    %-13s %s\n", text, help);
+    }
+    fputs("\nKeys stand after the name, NAME:key=value,key=value; their usual values are above.\n",
+          out);
+}
+
 void la_config_help(FILE *out, la_tool tool, la_help_kind kind) {
     switch (kind) {
     case LA_HELP_SHORT:
@@ -287,6 +302,9 @@ void la_config_help(FILE *out, la_tool tool, la_help_kind kind) {
         break;
     case LA_HELP_LIST_ATTN:
         print_attn(out);
+        break;
+    case LA_HELP_LIST_TASKS:
+        print_tasks(out);
         break;
     case LA_HELP_NONE:
     case LA_HELP_VERSION:

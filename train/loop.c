@@ -20,7 +20,7 @@ static int line_due(const la_run_state *r) {
 }
 
 static int eval_due(const la_run_state *r) {
-    return r->texts.valid.n > 0 &&
+    return la_texts_validate(&r->texts) &&
            (r->step % r->c->eval_interval == 0 || r->step == r->c->max_iters);
 }
 
@@ -39,6 +39,8 @@ static la_metrics metrics(const la_run_state *r, const la_step *s, double val) {
         .norm = s ? s->norm : NAN,
         .lr = s ? s->lr : NAN,
         .val_loss = val,
+        .accuracy = s ? s->accuracy : NAN,
+        .val_accuracy = isfinite(val) ? r->last_accuracy : NAN,
         .ms = 1e3 * (r->rate.steps > 1 ? seconds : r->rate.last),
         .elapsed_s = la_seconds() - r->started,
         .tokens_per_s =
@@ -117,6 +119,7 @@ static la_status evaluate(la_run_state *r, double *val) {
     LA_TRY(la_evaluate(&r->evaluator, &r->texts.valid, r->c->eval_iters, la_signal_stop, val));
     r->rate.eval_seconds = la_seconds() - before;
     r->last_val = *val;
+    r->last_accuracy = r->evaluator.accuracy;
     if (*val < r->best_val) {
         r->best_val = *val;
         r->best_step = r->step;
@@ -145,21 +148,28 @@ static la_status after_step(la_run_state *r, const la_step *s) {
 }
 
 static int out_of_patience(const la_run_state *r) {
-    return r->c->patience && r->texts.valid.n &&
+    return r->c->patience && la_texts_validate(&r->texts) &&
            (r->step - r->best_step) / r->c->eval_interval >= r->c->patience;
+}
+
+int la_run_reached(const la_run_state *r) {
+    return r->c->stop_at > 0 && r->last_accuracy >= r->c->stop_at;
 }
 
 la_status la_run_loop(la_run_state *r) {
     if (!r->resumes)
         LA_TRY(after_step(r, NULL));
-    else if (eval_due(r) && !r->evaluated) { /* stopped within that evaluation */
+    else if (eval_due(r) && (!r->evaluated || r->c->stop_at > 0)) {
+        /* stopped within that evaluation, or perhaps ended by it */
         double    val;
         la_status s = evaluate(r, &val);
-        if (s == LA_OK) s = la_folder_add_val_loss(&r->folder, r->step, val);
+        if (s == LA_OK && !r->evaluated)
+            s = la_folder_add_val_loss(&r->folder, r->step, val, r->last_accuracy);
         if (s != LA_OK && s != LA_STATE) return s;
-        if (s == LA_OK && r->best_step == r->step) la_run_save(r, 1);
+        if (s == LA_OK && !r->evaluated && r->best_step == r->step) la_run_save(r, 1);
     }
-    while (r->step < r->c->max_iters && !la_signal_stop() && !out_of_patience(r)) {
+    while (r->step < r->c->max_iters && !la_signal_stop() && !out_of_patience(r) &&
+           !la_run_reached(r)) {
         la_step s;
         la_rate_begin(&r->rate);
         la_status status = la_trainer_step(&r->trainer, r->step, &s);

@@ -56,7 +56,9 @@ void la_metrics_line(const la_metrics *m, FILE *out) {
     fprintf(out, "step %lld/%lld %.0f%%", (long long)m->step, (long long)m->max_iters,
             floor(percent(m)));
     if (isfinite(m->loss)) fprintf(out, " | loss %.4f", m->loss);
+    if (isfinite(m->accuracy)) fprintf(out, " | acc %.4f", m->accuracy);
     if (isfinite(m->val_loss)) fprintf(out, " | val %.4f", m->val_loss);
+    if (isfinite(m->val_accuracy)) fprintf(out, " | val acc %.4f", m->val_accuracy);
     if (isfinite(m->norm)) fprintf(out, " | norm %.2f", m->norm);
     if (isfinite(m->lr)) fprintf(out, " | lr %.1e", m->lr);
     if (m->tokens_per_s > 0) fprintf(out, " | %.1f ms | %.1fk tok/s", m->ms, m->tokens_per_s / 1e3);
@@ -81,7 +83,9 @@ void la_progress_bar(const la_metrics *m, int columns, FILE *out) {
 const la_column la_columns[LA_COLUMNS] = {
     {"step", NULL, LA_STEPS, IN(step)},
     {"loss", "loss/train", LA_NUMBER, IN(loss)},
+    {"accuracy", "accuracy/train", LA_NUMBER, IN(accuracy)},
     {"val_loss", LA_TAG_VAL_LOSS, LA_NUMBER, IN(val_loss)},
+    {"val_accuracy", "accuracy/val", LA_NUMBER, IN(val_accuracy)},
     {"lr", "lr", LA_NUMBER, IN(lr)},
     {"grad_norm", "grad_norm", LA_NUMBER, IN(norm)},
     {"ms", NULL, LA_NUMBER, IN(ms)},

@@ -25,9 +25,10 @@ double la_rate_eta(const la_rate *r, int64_t steps_left, int64_t evals_left);
 
 /* --- one step's numbers --- */
 typedef struct la_metrics {
-    int64_t step, max_iters; /* steps done, of how many                                    */
-    double  loss, norm, lr;  /* NAN: none, at step 0                                       */
-    double  val_loss;        /* NAN: not evaluated at this step                            */
+    int64_t step, max_iters;        /* steps done, of how many                                    */
+    double  loss, norm, lr;         /* NAN: none, at step 0                                       */
+    double  val_loss;               /* NAN: not evaluated at this step                            */
+    double  accuracy, val_accuracy; /* of a task, at its labels; NAN: none                 */
     double  ms, elapsed_s;
     double  tokens_per_s; /* 0: not known yet                                           */
     double  eta_s;
@@ -51,7 +52,7 @@ typedef struct la_column {
     size_t offset;                                            /* in la_metrics                   */
 } la_column;
 
-enum { LA_COLUMNS = 32 }; /* at most */
+enum { LA_COLUMNS = 34 }; /* at most */
 #define LA_TAG_VAL_LOSS "loss/val"
 extern const la_column la_columns[LA_COLUMNS]; /* in order; after the last, names are NULL */
 /* NAN: there is none; also for what is 0 of LA_POSITIVE. */

@@ -108,6 +108,14 @@ static la_status load_weights(la_run_state *r) {
     return LA_OK;
 }
 
+static void show_task(const la_task *t) {
+    printf("%s: vocabulary %lld, rows of %lld tokens, %lld label%s a row; accuracy at chance %.4f",
+           t->def->name, (long long)t->vocab, (long long)t->length, (long long)t->labels,
+           t->labels == 1 ? "" : "s", la_task_chance(t));
+    if (t->shown) printf("; a guess among the row's values %.4f", la_task_shown_chance(t));
+    putchar('\n');
+}
+
 static void show_plan(const la_run_state *r) {
     const la_config *c = r->c;
     la_params       *p = r->trainer.lm->params;
@@ -122,10 +130,13 @@ static void show_plan(const la_run_state *r) {
         column += printf("%s%s=%s", column ? "  " : "", o->name, value);
     }
     putchar('\n');
-    if (!c->eval_only)
+    int on_text = !r->texts.task.def || r->texts.task.def->on_text;
+    if (!c->eval_only && on_text)
         printf("%s: %lld tokens to train on, ", c->data, (long long)r->texts.train.n);
-    printf("%lld to validate, vocabulary %d\n", (long long)r->texts.valid.n,
-           la_tokenizer_vocab(r->texts.tokenizer));
+    if (on_text)
+        printf("%lld to validate, vocabulary %d\n", (long long)r->texts.valid.n,
+               la_tokenizer_vocab(r->texts.tokenizer));
+    if (r->texts.task.def) show_task(&r->texts.task);
     printf("%lld parameters", (long long)la_params_numbers(p));
     if (la_params_frozen_numbers(p))
         printf(", and %lld numbers that are not trained", (long long)la_params_frozen_numbers(p));
@@ -148,6 +159,11 @@ static void show_plan(const la_run_state *r) {
 }
 
 static void print_loss(const la_run_state *r, double loss) {
+    if (r->texts.task.def) {
+        printf(" | val loss %.4f | val acc %.4f (chance %.4f)", loss, r->evaluator.accuracy,
+               la_task_chance(&r->texts.task));
+        return;
+    }
     printf(" | val loss %.4f | ppl %.2f | %.3f bits/%s%s", loss, exp(loss), loss / log(2),
            r->trainer.cfg.lm.mask_token ? "hidden " : "",
            !strcmp(r->c->tokenizer, "byte") ? "byte" : "char");
@@ -227,11 +243,15 @@ static la_status train(la_run_state *r, int argc, char **argv, int *signal) {
     if (s == LA_NUMERIC) return not_finite(r);
     LA_TRY(s);
     if ((*signal = la_signal_stop())) return stopped(r, signal);
-    if (r->step < c->max_iters)
+    if (la_run_reached(r))
+        printf("reached %.4f of the labels of test rows: ended at step %lld\n", r->last_accuracy,
+               (long long)r->step);
+    else if (r->step < c->max_iters)
         printf("no progress in %lld evaluations: ended at step %lld\n", (long long)c->patience,
                (long long)r->step);
     if (r->last_saved != r->step) la_run_save(r, 0);
-    if (!isfinite(r->last_val) && r->texts.valid.n) /* resumed with nothing left to do */
+    if (!isfinite(r->last_val) &&
+        la_texts_validate(&r->texts)) /* resumed with nothing left to do */
         LA_TRY(la_evaluate(&r->evaluator, &r->texts.valid, c->eval_iters, NULL, &r->last_val));
     print_done(r);
     return LA_OK;
@@ -264,11 +284,14 @@ static la_status dry_run(la_run_state *r) {
 
 static la_status eval_only(la_run_state *r) {
     double loss;
-    if (!r->texts.valid.n)
+    if (!la_texts_validate(&r->texts))
         return la_fail(LA_DATA,
                        "there is no validation text: give --val-data or a --val-frac above 0");
     LA_TRY(la_evaluate(&r->evaluator, &r->texts.valid, r->c->eval_iters, NULL, &loss));
-    printf("evaluated: %lld tokens", (long long)r->texts.valid.n);
+    if (r->texts.task.def)
+        printf("evaluated: %d rows", LA_TASK_TEST_ROWS);
+    else
+        printf("evaluated: %lld tokens", (long long)r->texts.valid.n);
     print_loss(r, loss);
     putchar('\n');
     return LA_OK;
@@ -282,11 +305,13 @@ static la_status prepare(la_run_state *r) {
         r->corpus_hash = la_corpus_hash(&r->texts.corpus); /* reads it all */
     if (r->resumes && !r->c->eval_only && !r->c->dry_run) LA_TRY(check_corpus(r));
     if (r->c->sample_every) LA_TRY(la_prompt_check(r->texts.tokenizer, r->c->prompt));
-    LA_TRY(la_trainer_cfg_of(r->c, la_tokenizer_vocab(r->texts.tokenizer), &cfg));
+    LA_TRY(la_trainer_cfg_of(r->c, r->texts.vocab, &cfg));
+    cfg.task = r->texts.task.def ? &r->texts.task : NULL;
     LA_TRY(la_trainer_create(&r->trainer, &cfg, &r->texts.train));
     LA_TRY(load_weights(r));
     size_t left = cfg.max_bytes ? cfg.max_bytes - la_trainer_bytes(&r->trainer) : 0;
-    LA_TRY(la_evaluator_create(&r->evaluator, r->trainer.lm, left));
+    LA_TRY(la_evaluator_create(&r->evaluator, r->trainer.lm,
+                               r->texts.test.def ? &r->texts.test : NULL, left));
     if (*r->c->dump_graph) LA_TRY(dump_graph(r));
     show_plan(r);
     return LA_OK;
@@ -297,6 +322,7 @@ la_status la_run_train(la_config *c, int argc, char **argv, int *signal) {
                       .c = c,
                       .best_val = HUGE_VAL,
                       .last_val = NAN,
+                      .last_accuracy = NAN,
                       .started = la_seconds()};
     *signal = 0;
     la_rate_init(&r.rate, la_seconds);

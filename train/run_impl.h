@@ -19,6 +19,7 @@ typedef struct la_run_state {
     la_rate        rate;
     int64_t        step, best_step;
     double         best_val, last_val; /* HUGE_VAL, NAN: none */
+    double         last_accuracy;      /* of a task, at last_val; NAN: none */
     double         started;
     int            evaluated; /* at this step */
     int            bar;       /* stdout is a terminal */
@@ -28,8 +29,9 @@ typedef struct la_run_state {
     double         drawn;      /* when the bar was drawn last */
 } la_run_state;
 
-/* Steps from r->step to --max-iters, or until a signal or --patience ends them. */
+/* Steps from r->step to --max-iters, or until a signal, --patience or --stop-at ends them. */
 la_status la_run_loop(la_run_state *r);
+int       la_run_reached(const la_run_state *r); /* --stop-at */
 /* Saves last.h5 (or best.h5).  A failure is a warning, and 0 is returned: training goes on, the
  * next save tries again. */
 int       la_run_save(la_run_state *r, int best);

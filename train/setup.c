@@ -10,7 +10,7 @@ static void print_notes(const la_corpus *c) {
     for (int i = 0; la_corpus_note(c, i); i++) fprintf(stderr, "note: %s\n", la_corpus_note(c, i));
 }
 
-static la_status open_texts(la_texts *t, const la_config *c, const la_checkpoint *saved) {
+static la_status open_text(la_texts *t, const la_config *c, const la_checkpoint *saved) {
     int evaluate = c->eval_only && !*c->data && *c->val_data; /* that file alone */
     if (!*c->data && !evaluate) return la_fail(LA_ARG, "which text? --data FILE names it");
     LA_TRY(la_corpus_open(&t->corpus, evaluate ? c->val_data : c->data));
@@ -28,7 +28,41 @@ static la_status open_texts(la_texts *t, const la_config *c, const la_checkpoint
                            c->block_size));
     t->train = t->corpus.train;
     t->valid = evaluate ? t->corpus.train : t->corpus.valid;
+    t->vocab = la_tokenizer_vocab(t->tokenizer);
     return LA_OK;
+}
+
+/* Of a model with these options and this tokenizer. */
+static la_status vocab_of(const la_config *c, const la_tokenizer *k, int64_t *vocab) {
+    la_task task;
+    *vocab = la_tokenizer_vocab(k);
+    if (!*c->task) return LA_OK;
+    LA_TRY(la_task_parse(c->task, &task));
+    *vocab = task.def->on_text ? *vocab + task.keys + task.values : task.vocab;
+    la_task_free(&task);
+    return LA_OK;
+}
+
+static la_status open_texts(la_texts *t, const la_config *c, const la_checkpoint *saved) {
+    if (!*c->task) return open_text(t, c, saved);
+    LA_TRY(la_task_parse(c->task, &t->task));
+    if (t->task.def->on_text) {
+        int64_t words;
+        LA_TRY(open_text(t, c, saved));
+        words = t->vocab;
+        t->test = t->task;
+        LA_TRY(la_task_on_text(&t->task, &t->train, words));
+        if (t->valid.n) LA_TRY(la_task_on_text(&t->test, &t->valid, words));
+    } else {
+        LA_TRY(la_tokenizer_load(&t->tokenizer, la_tokenizer_ids.name, NULL, 0));
+        t->test = t->task;
+    }
+    t->vocab = t->task.vocab;
+    return LA_OK;
+}
+
+int la_texts_validate(const la_texts *t) {
+    return t->valid.n > 0 || (t->task.def && !t->task.def->on_text);
 }
 
 la_status la_texts_open(la_texts *t, const la_config *c, const la_checkpoint *saved) {
@@ -42,6 +76,7 @@ void la_texts_close(la_texts *t) {
     la_corpus_close(&t->corpus);
     la_corpus_close(&t->valid_corpus);
     la_tokenizer_destroy(t->tokenizer);
+    la_task_free(&t->task);
     *t = (la_texts){0};
 }
 
@@ -84,9 +119,11 @@ la_status la_trainer_cfg_of(const la_config *c, int64_t vocab, la_trainer_cfg *o
 static la_status load(const la_checkpoint *saved, const char *path, la_config *stored, la_lm **lm,
                       la_tokenizer **k) {
     la_lm_cfg cfg;
+    int64_t   vocab;
     LA_TRY(la_config_from_text(stored, la_checkpoint_record(saved)->config, path));
     LA_TRY(la_checkpoint_tokenizer(saved, k));
-    LA_TRY(la_model_cfg(stored, la_tokenizer_vocab(*k), &cfg));
+    LA_TRY(vocab_of(stored, *k, &vocab));
+    LA_TRY(la_model_cfg(stored, vocab, &cfg));
     cfg.max_bytes = la_memory_available();
     LA_TRY(la_lm_create(lm, &cfg, 0, 0));
     return la_checkpoint_params(saved, (*lm)->params);

@@ -18,15 +18,60 @@ static int32_t *row_positions(int64_t rows, int64_t seq) {
     return p;
 }
 
+/* --- the labelled places of a batch --- */
+
+static la_status create_labelled(la_labelled *a, const la_task *task, int64_t rows) {
+    if (!task) return LA_OK;
+    a->n = rows * task->labels;
+    a->at = ints(a->n);
+    a->label = ints(a->n);
+    if (a->at && a->label) return LA_OK;
+    return la_fail(LA_NOMEM, "no memory for %lld labels of a batch", (long long)a->n);
+}
+
+static void destroy_labelled(la_labelled *a) {
+    free(a->at);
+    free(a->label);
+    *a = (la_labelled){0};
+}
+
+/* Finds them among labels (rows,length); what is missing in rows that are not there has no label.
+ */
+static void find_labelled(la_labelled *a, int64_t rows, int64_t length, const int32_t *labels) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < rows * length && n < a->n; i++) {
+        if (labels[i] == LA_NO_TARGET) continue;
+        a->at[n] = (int32_t)i;
+        a->label[n++] = labels[i];
+    }
+    for (; n < a->n; n++) a->at[n] = 0, a->label[n] = LA_NO_TARGET;
+}
+
+/* How many labels are the likeliest token; of equal ones the first counts. */
+static int64_t count_right(const la_labelled *a) {
+    int64_t V = la_last(a->logits->shape), right = 0;
+    for (int64_t i = 0; i < a->n; i++) {
+        const la_real *z = a->logits->x + i * V;
+        int64_t        best = 0;
+        for (int64_t v = 1; v < V; v++)
+            if (z[v] > z[best]) best = v;
+        right += best == a->label[i];
+    }
+    return right;
+}
+
 /* Records the loss of (rows,seq) tokens. */
 static la_node *record(const la_lm *lm, la_tape *tape, int64_t rows, int64_t seq,
                        const int32_t *tokens, const int32_t *labels, const int32_t *positions,
-                       const int32_t *past) {
+                       const int32_t *past, la_labelled *a) {
     la_shape    s = la_shape2(rows, seq);
     la_lm_input in = {.tokens = la_integers(tape, "tokens", s, tokens),
                       .positions = la_integers(tape, "positions", s, positions),
                       .past = la_integers(tape, "past", la_shape1(1), past)};
-    return la_lm_loss(lm, tape, &in, la_integers(tape, "labels", s, labels));
+    if (!a->n) return la_lm_loss(lm, tape, &in, la_integers(tape, "labels", s, labels));
+    la_shape n = la_shape1(a->n);
+    return la_lm_loss_at(lm, tape, &in, la_integers(tape, "at", n, a->at),
+                         la_integers(tape, "labels", n, a->label), &a->logits);
 }
 
 static size_t model_bytes(const la_trainer *t) {
@@ -42,7 +87,10 @@ static la_status create(la_trainer *t, const la_ids *text) {
         return la_fail(LA_NOMEM, "the model needs %.1f MiB and %.1f MiB are free",
                        (double)model_bytes(t) / 0x1p20, (double)c->max_bytes / 0x1p20);
     LA_TRY(la_optim_create(&t->optim, c->optim, &c->optim_cfg, t->lm->params));
-    LA_TRY(la_loader_init(&t->loader, text, c->batch, T, c->seed));
+    if (!c->task) LA_TRY(la_loader_init(&t->loader, text, c->batch, T, c->seed));
+    if (n > INT32_MAX)
+        return la_fail(LA_ARG, "a batch of %lld tokens is not possible: %d at most", (long long)n,
+                       INT32_MAX);
     if (c->max_bytes && (double)n * 3 * sizeof(int32_t) > (double)c->max_bytes)
         return la_fail(LA_NOMEM,
                        "a batch of %lld tokens needs more than the %.1f MiB that are free",
@@ -52,10 +100,12 @@ static la_status create(la_trainer *t, const la_ids *text) {
     t->positions = row_positions(c->batch, T);
     if (!t->tokens || !t->labels || !t->positions)
         return la_fail(LA_NOMEM, "no memory for a batch of %lld tokens", (long long)n);
+    LA_TRY(create_labelled(&t->asked, c->task, c->batch));
     la_tape_cfg tape = {
         .grad = 1, .seed = c->seed, .max_bytes = c->max_bytes ? c->max_bytes - model_bytes(t) : 0};
     LA_TRY(la_tape_create(&t->tape, &tape));
-    t->loss = record(t->lm, t->tape, c->batch, T, t->tokens, t->labels, t->positions, &t->past);
+    t->loss = record(t->lm, t->tape, c->batch, T, t->tokens, t->labels, t->positions, &t->past,
+                     &t->asked);
     return la_tape_seal(t->tape, t->loss);
 }
 
@@ -73,6 +123,7 @@ void la_trainer_destroy(la_trainer *t) {
     free(t->tokens);
     free(t->labels);
     free(t->positions);
+    destroy_labelled(&t->asked);
     *t = (la_trainer){0};
 }
 
@@ -81,15 +132,22 @@ size_t la_trainer_bytes(const la_trainer *t) { return model_bytes(t) + la_tape_b
 /* Batch number `draw` of the run: tokens and labels. */
 static void fill(la_trainer *t, uint64_t draw) {
     const la_lm_cfg *lm = &t->cfg.lm;
+    uint64_t         first = draw * (uint64_t)t->cfg.batch;
+    if (t->cfg.task) {
+        la_task_fill(t->cfg.task, t->cfg.seed, first, t->cfg.batch, t->tokens, t->labels);
+        find_labelled(&t->asked, t->cfg.batch, lm->block_size, t->labels);
+        return;
+    }
     la_loader_fill(&t->loader, draw, t->tokens, t->labels);
     if (lm->mask_token)
-        la_mask_rows(t->cfg.seed, draw * (uint64_t)t->cfg.batch, t->cfg.batch, lm->block_size,
-                     lm->vocab, t->tokens, t->labels);
+        la_mask_rows(t->cfg.seed, first, t->cfg.batch, lm->block_size, lm->vocab, t->tokens,
+                     t->labels);
 }
 
 la_status la_trainer_step(la_trainer *t, int64_t step, la_step *out) {
     const la_trainer_cfg *c = &t->cfg;
     double                loss = 0;
+    int64_t               right = 0;
     la_lm_begin_step(t->lm, c->seed, step);
     for (int64_t micro = 0; micro < c->grad_accum; micro++) {
         uint64_t draw = (uint64_t)(step * c->grad_accum + micro); /* numbers the batches of a run */
@@ -98,6 +156,7 @@ la_status la_trainer_step(la_trainer *t, int64_t step, la_step *out) {
         LA_TRY(la_tape_forward(t->tape));
         loss += (double)*t->loss->x / (double)c->grad_accum;
         if (!isfinite(loss)) break;
+        if (c->task) right += count_right(&t->asked);
         LA_TRY(la_tape_backward(t->tape, 1.0 / (double)c->grad_accum));
     }
     double norm = isfinite(loss) ? la_grad_norm(t->lm->params) : NAN;
@@ -106,7 +165,8 @@ la_status la_trainer_step(la_trainer *t, int64_t step, la_step *out) {
         return la_fail(LA_NUMERIC, "the %s is not finite",
                        isfinite(loss) ? "gradient norm" : "loss");
     }
-    *out = (la_step){loss, norm, la_schedule_lr(&c->schedule, step)};
+    *out = (la_step){loss, norm, la_schedule_lr(&c->schedule, step),
+                     c->task ? (double)right / (double)(t->asked.n * c->grad_accum) : NAN};
     la_optim_step(&t->optim, out->lr, la_clip_scale(norm, c->grad_clip));
     return LA_OK;
 }
@@ -121,14 +181,17 @@ static la_status create_evaluator(la_evaluator *e, const la_lm *lm, size_t max_b
     if (!e->tokens || !e->labels || !e->positions)
         return la_fail(LA_NOMEM, "no memory for an evaluation of %lld tokens",
                        (long long)(e->rows * e->seq));
+    LA_TRY(create_labelled(&e->asked, e->task, e->rows));
     LA_TRY(la_tape_create(&e->tape, &(la_tape_cfg){.max_bytes = max_bytes}));
-    e->loss = record(lm, e->tape, e->rows, e->seq, e->tokens, e->labels, e->positions, &e->past);
+    e->loss = record(lm, e->tape, e->rows, e->seq, e->tokens, e->labels, e->positions, &e->past,
+                     &e->asked);
     la_keep(e->loss);
     return la_tape_seal(e->tape, NULL);
 }
 
-la_status la_evaluator_create(la_evaluator *e, const la_lm *lm, size_t max_bytes) {
-    *e = (la_evaluator){0};
+la_status la_evaluator_create(la_evaluator *e, const la_lm *lm, const la_task *task,
+                              size_t max_bytes) {
+    *e = (la_evaluator){.task = task, .accuracy = NAN};
     la_status s = create_evaluator(e, lm, max_bytes);
     if (s != LA_OK) la_evaluator_destroy(e);
     return s;
@@ -139,26 +202,41 @@ void la_evaluator_destroy(la_evaluator *e) {
     free(e->tokens);
     free(e->labels);
     free(e->positions);
+    destroy_labelled(&e->asked);
     *e = (la_evaluator){0};
+}
+
+/* Windows first ... of a text or rows of a task; `full` of them are there. */
+static void fill_evaluator(la_evaluator *e, const la_ids *text, int64_t first, int64_t full) {
+    if (e->task) {
+        la_task_fill(e->task, LA_TASK_TEST_SEED, (uint64_t)first, full, e->tokens, e->labels);
+        for (int64_t i = full * e->seq; i < e->rows * e->seq; i++) e->tokens[i] = 0;
+        find_labelled(&e->asked, full, e->seq, e->labels);
+        return;
+    }
+    la_eval_fill(text, e->seq, first, e->rows, e->tokens, e->labels);
+    if (e->masked) /* not the rows past the last window: they keep LA_NO_TARGET */
+        la_mask_rows(LA_EVAL_MASK_SEED, (uint64_t)first, full, e->seq, e->masked, e->tokens,
+                     e->labels);
 }
 
 la_status la_evaluate(la_evaluator *e, const la_ids *text, int64_t most, int (*stop)(void),
                       double *loss) {
-    int64_t windows = la_eval_windows(text->n, e->seq), replays = (windows + e->rows - 1) / e->rows;
-    int64_t used = most > 0 && most < replays ? most : replays, seen = 0;
+    int64_t windows = e->task ? LA_TASK_TEST_ROWS : la_eval_windows(text->n, e->seq);
+    int64_t replays = (windows + e->rows - 1) / e->rows;
+    int64_t used = most > 0 && most < replays ? most : replays, seen = 0, right = 0;
     double  sum = 0;
     for (int64_t i = 0; i < used; i++) {
         if (stop && stop()) return la_fail(LA_STATE, "the evaluation was interrupted");
         int64_t first = i * replays / used * e->rows;
         int64_t full = windows - first < e->rows ? windows - first : e->rows;
-        la_eval_fill(text, e->seq, first, e->rows, e->tokens, e->labels);
-        if (e->masked) /* not the rows past the last window: they keep LA_NO_TARGET */
-            la_mask_rows(LA_EVAL_MASK_SEED, (uint64_t)first, full, e->seq, e->masked, e->tokens,
-                         e->labels);
+        fill_evaluator(e, text, first, full);
         LA_TRY(la_tape_forward(e->tape));
         sum += (double)*e->loss->x * (double)full; /* every window has as many labels */
+        if (e->task) right += count_right(&e->asked);
         seen += full;
     }
     *loss = seen ? sum / (double)seen : NAN;
+    if (e->task) e->accuracy = (double)right / (double)(seen * e->task->labels);
     return LA_OK;
 }

@@ -58,8 +58,15 @@ static la_status generate(const la_config *c) {
     la_lm        *lm;
     la_tokenizer *k;
     if (!*c->checkpoint) return la_fail(LA_ARG, "which model? --checkpoint FILE names it");
+    la_status s;
     LA_TRY(la_model_load(c->checkpoint, &stored, &lm, &k));
-    la_status s = *c->show_attention ? show_attention(c, &stored, lm, k) : write_text(c, lm, k);
+    if (*stored.task) {
+        s = la_fail(LA_FORMAT,
+                    "%s learnt the task %s, whose ids are no text: it writes none, and "
+                    "reads no prompt",
+                    c->checkpoint, stored.task);
+    } else
+        s = *c->show_attention ? show_attention(c, &stored, lm, k) : write_text(c, lm, k);
     la_lm_destroy(lm);
     la_tokenizer_destroy(k);
     la_config_free(&stored);
