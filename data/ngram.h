@@ -22,8 +22,8 @@ typedef struct la_ngram la_ngram; /* constant once made: threads may share one *
 /* Counts all sequences of up to `order` tokens of a text, in one pass; the text is not needed
  * after.  An empty text leaves every order even.  LA_ARG: order not in 1..LA_NGRAM_MOST, vocab (V)
  * not in 1..2^31.  LA_DATA: an id outside the vocabulary (names its position), or 2^32 tokens or
- * more.  LA_NOMEM: each different sequence takes 20 bytes, up to 30 while they become more, and 8 to
- * 24 for finding it.  At order 5 there are at most 5 of them for a token: 5 million tokens stay
+ * more.  LA_NOMEM: each different sequence takes 20 bytes, up to 30 while they become more, and 8
+ * to 24 for finding it.  At order 5 there are at most 5 of them for a token: 5 million tokens stay
  * below 1.2 GB.  *out is NULL after a failure. */
 la_status la_ngram_create(la_ngram **out, const la_ids *ids, int64_t vocab, int order);
 void      la_ngram_destroy(la_ngram *g); /* NULL is fine */
