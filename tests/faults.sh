@@ -171,7 +171,7 @@ cp -r "$root"/{tensor,autograd,layers,optim,data,train,tests,CMakeLists.txt,lina
 cd "$copy"
 cmake -S . -B build -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build build >/dev/null
-read -ra tests <<<"test_ops64 test_attention64 test_lm64 test_tape test_optim64 test_attention test_data test_ngram test_statistics test_config test_events test_tensor"
+read -ra tests <<<"test_ops64 test_attention64 test_lm64 test_tape test_optim64 test_attention test_data test_ngram test_task test_statistics test_config test_events test_tensor"
 for t in "${tests[@]}"; do
   build/bin/"$t" >/dev/null || { echo "$t fails without any fault"; exit 1; }
 done

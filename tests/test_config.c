@@ -81,6 +81,7 @@ START_TEST(defaults_are_those_of_the_specification) {
     } want[] = {
         {"attn", "softmax"},
         {"data", ""},
+        {"task", ""},
         {"val-data", ""},
         {"val-frac", "0.1"},
         {"tokenizer", "char"},
@@ -111,6 +112,7 @@ START_TEST(defaults_are_those_of_the_specification) {
         {"eval-interval", "250"},
         {"eval-iters", "0"},
         {"patience", "0"},
+        {"stop-at", "0"},
         {"eval-only", "off"},
         {"sample-every", "0"},
         {"prompt", ""},
@@ -390,8 +392,55 @@ START_TEST(a_spec_of_attention_has_a_name_and_keys) {
 }
 END_TEST
 
+START_TEST(a_task_is_written_out_and_gives_the_size_of_a_window) {
+    OK(train("--task mqar:pairs=8"));
+    ck_assert_str_eq(c.task, "mqar:vocab=256,length=64,pairs=8,fill=zero,power=0.01");
+    OK(train("--task copy"));
+    ck_assert_int_eq(c.block_size, 65);
+    OK(train("--block-size 30 --task induction --stop-at .9"));
+    ck_assert_int_eq(c.block_size, 30);
+    OK(train("--task copy --task induction"));
+    ck_assert_int_eq(c.block_size, 30);
+    OK(train("--task needle --data x --val-frac .2 --tokenizer byte"));
+    ck_assert_int_eq(c.block_size, 256);
+    ck_assert(!la_config_given(&c, LA_OPT_block_size));
+}
+END_TEST
+
+START_TEST(a_task_refuses_what_is_for_texts) {
+    static const struct {
+        const char *line, *says;
+    } bad[] = {
+        {"--task copy --data x", "--task copy makes its own rows instead of --data: only one"},
+        {"--task copy --val-data x", "has no text for --val-data"},
+        {"--task copy --val-frac .2", "has no text for --val-frac"},
+        {"--task copy --tokenizer byte", "has no text for --tokenizer"},
+        {"--task needle", "--data FILE, which names it, is missing"},
+        {"--task copy --objective mlm", "--objective mlm hides others"},
+        {"--task needle --data x --objective mlm", "--objective mlm hides others"},
+        {"--task copy --sample-every 5", "--sample-every writes text"},
+        {"--task copy --block-size 64", "rows of --task copy have 65 tokens: leave it out"},
+        {"--task copy --preset shakespeare-gpu", "--block-size is 256"},
+        {"--data x --stop-at .5", "which only --task has"},
+        {"--task copy --stop-at 2", "--stop-at must be from 0 to 1"},
+        {"--eval-only --task copy", "--eval-only needs a model"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        FAILS(train(bad[i].line), LA_ARG, bad[i].says);
+    FAILS(train("--task copi"), LA_NAME, "did you mean copy?");
+}
+END_TEST
+
 START_TEST(the_folder_is_named_after_variant_and_seed) {
     char *path;
+    OK(train("--task copy --seed 7"));
+    OK(la_config_out_dir(&c, &path));
+    ck_assert_str_eq(path, "runs/softmax-copy-s7");
+    free(path);
+    OK(train("--task mqar:pairs=2,power=.5 --attn elu1 --pos none --short-conv 4 --seed 7"));
+    OK(la_config_out_dir(&c, &path));
+    ck_assert_str_eq(path, "runs/elu1-none-conv4-mqar-pairs-2-power-0.5-s7");
+    free(path);
     OK(train("--data x --attn elu1:chunk=8 --seed 7"));
     OK(la_config_out_dir(&c, &path));
     ck_assert_str_eq(path, "runs/elu1-chunk-8-s7");
@@ -515,8 +564,8 @@ START_TEST(only_stored_options_are_in_the_text) {
     for (int i = 0; i < LA_N_OPTIONS; i++) {
         char line[64];
         snprintf(line, sizeof line, "\n%s = ", la_options[i].name);
-        bool stored =
-            la_options[i].binding != LA_BIND_LOCAL && i != LA_OPT_data && i != LA_OPT_val_data;
+        bool stored = la_options[i].binding != LA_BIND_LOCAL && i != LA_OPT_data &&
+                      i != LA_OPT_val_data && i != LA_OPT_task;
         ck_assert_msg((strstr(text, line) != NULL) == stored, "%s in\n%s", la_options[i].name,
                       text);
     }
@@ -751,6 +800,18 @@ START_TEST(resuming_refuses_another_model_or_another_order) {
 }
 END_TEST
 
+START_TEST(a_task_is_kept_with_its_window) {
+    OK(resume("--task copy:length=9", "--resume --lr .5", LA_BIND_FREE));
+    ck_assert_int_eq(c.block_size, 9);
+    ck_assert_str_eq(c.task, "copy:vocab=32,length=9");
+    OK(resume("--task copy:length=9", "--resume --task=copy:length=9,vocab=32", LA_BIND_FREE));
+    FAILS(resume("--task copy:length=9", "--resume --task=copy", LA_BIND_FREE), LA_ARG,
+          "cannot become copy:vocab=32,length=65");
+    FAILS(resume("--task copy", "--init-from x --data y", LA_BIND_MODEL), LA_ARG,
+          "only one can be given");
+}
+END_TEST
+
 START_TEST(a_new_run_from_old_weights_takes_the_model_only) {
     OK(resume("--data x --n-head 2 --n-embd 30 --seed 5 --lr .5 --batch-size 3",
               "--data y --init-from w --seed 9", LA_BIND_MODEL));
@@ -901,6 +962,8 @@ int main(void) {
     tcase_add_test(t, what_is_needed_is_asked_for);
     tcase_add_test(t, control_characters_do_not_reach_the_screen);
     tcase_add_test(t, a_spec_of_attention_has_a_name_and_keys);
+    tcase_add_test(t, a_task_is_written_out_and_gives_the_size_of_a_window);
+    tcase_add_test(t, a_task_refuses_what_is_for_texts);
     tcase_add_test(t, the_folder_is_named_after_variant_and_seed);
 
     t = area(s, "text");
@@ -919,6 +982,7 @@ int main(void) {
     t = area(s, "resuming");
     tcase_add_test(t, resuming_takes_what_was_not_given);
     tcase_add_test(t, resuming_refuses_another_model_or_another_order);
+    tcase_add_test(t, a_task_is_kept_with_its_window);
     tcase_add_test(t, a_new_run_from_old_weights_takes_the_model_only);
 
     t = area(s, "help");
