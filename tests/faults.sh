@@ -125,6 +125,10 @@ faults=(
   "masks: the row's number forgotten|data/masking.c|(first + (uint64_t)r) *|(first / 2 + (uint64_t)r) *"
   "[MASK] is predicted|layers/lm.c|return lm->cfg.mask_token ? la_first_rows|return 0 ? la_first_rows"
   "targets not shifted|data/loader.c|start + 1|start"
+  "events: checksums not masked|train/events.c|+ 0xa282ead8U)|+ 0)"
+  "events: a torn record stays|train/events.c|n, (off_t)e->bytes)|n, lseek(e->file, 0, SEEK_END))"
+  "events: a later file before an earlier one|train/events.c|after > now ? after : now,|now,"
+  "csv: an empty cell is left out|train/report.c|if (c != la_columns) fputc(',', out);|if (at && c != la_columns) fputc(',', out);"
   "a coefficient of exp|tensor/vec_isa.h|p * r + 4.16666667e-2f|p * r + 4.16766667e-2f"
 )
 
@@ -159,7 +163,7 @@ cp -r "$root"/{tensor,autograd,layers,optim,data,train,tests,CMakeLists.txt,lina
 cd "$copy"
 cmake -S . -B build -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build build >/dev/null
-read -ra tests <<<"test_ops64 test_attention64 test_lm64 test_tape test_optim64 test_attention test_data test_config test_tensor"
+read -ra tests <<<"test_ops64 test_attention64 test_lm64 test_tape test_optim64 test_attention test_data test_config test_events test_tensor"
 for t in "${tests[@]}"; do
   build/bin/"$t" >/dev/null || { echo "$t fails without any fault"; exit 1; }
 done
