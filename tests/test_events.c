@@ -213,16 +213,18 @@ START_TEST(later_files_have_later_names) {
 }
 END_TEST
 
-/* No file may grow beyond so many bytes, as if the disk were full. */
+/* No file may grow beyond so many bytes, as if the disk were full; nor may Check's own, so that
+ * nothing is asserted before the limit is lifted. */
 static struct rlimit unlimited;
-static void          limit_files(int64_t bytes) {
-             struct rlimit l;
-             signal(SIGXFSZ, SIG_IGN);
-             ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
-             l = unlimited;
-             l.rlim_cur = (rlim_t)bytes;
-             ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &l), 0);
+
+static void limit_files(int64_t bytes) {
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
+    struct rlimit l = unlimited;
+    l.rlim_cur = (rlim_t)bytes;
+    setrlimit(RLIMIT_FSIZE, &l);
 }
+
 static void lift_limit(void) {
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
     signal(SIGXFSZ, SIG_DFL);
