@@ -194,7 +194,7 @@ la_status la_folder_add_val_loss(la_folder *s, int64_t step, double val_loss, do
     if (fd >= 0) close(fd);
     free(path);
     if (!ok) return la_fail(LA_IO, "cannot add the validation loss to %s/metrics.jsonl", s->dir);
-    la_trackers_val_loss(&s->trackers, step, val_loss);
+    la_trackers_val_loss(&s->trackers, step, val_loss, val_accuracy);
     return LA_OK;
 }
 

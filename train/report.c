@@ -85,7 +85,7 @@ const la_column la_columns[LA_COLUMNS] = {
     {"loss", "loss/train", LA_NUMBER, IN(loss)},
     {"accuracy", "accuracy/train", LA_NUMBER, IN(accuracy)},
     {"val_loss", LA_TAG_VAL_LOSS, LA_NUMBER, IN(val_loss)},
-    {"val_accuracy", "accuracy/val", LA_NUMBER, IN(val_accuracy)},
+    {"val_accuracy", LA_TAG_VAL_ACCURACY, LA_NUMBER, IN(val_accuracy)},
     {"lr", "lr", LA_NUMBER, IN(lr)},
     {"grad_norm", "grad_norm", LA_NUMBER, IN(norm)},
     {"ms", NULL, LA_NUMBER, IN(ms)},

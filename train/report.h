@@ -54,6 +54,7 @@ typedef struct la_column {
 
 enum { LA_COLUMNS = 34 }; /* at most */
 #define LA_TAG_VAL_LOSS "loss/val"
+#define LA_TAG_VAL_ACCURACY "accuracy/val"
 extern const la_column la_columns[LA_COLUMNS]; /* in order; after the last, names are NULL */
 /* NAN: there is none; also for what is 0 of LA_POSITIVE. */
 double                 la_metrics_value(const la_metrics *m, const la_column *c);

@@ -119,7 +119,8 @@ void la_trackers_line(la_trackers *t, const la_metrics *m) {
     add_event(t, m->step, n, scalars);
 }
 
-void la_trackers_val_loss(la_trackers *t, int64_t step, double val_loss) {
+void la_trackers_val_loss(la_trackers *t, int64_t step, double val_loss, double val_accuracy) {
+    la_scalar scalars[] = {{LA_TAG_VAL_LOSS, val_loss}, {LA_TAG_VAL_ACCURACY, val_accuracy}};
     if (t->csv && write_csv(t) != LA_OK) warn(&t->csv_failed);
-    if (t->events.path) add_event(t, step, 1, &(la_scalar){LA_TAG_VAL_LOSS, val_loss});
+    if (t->events.path) add_event(t, step, isfinite(val_accuracy) ? 2 : 1, scalars);
 }

@@ -26,5 +26,5 @@ void      la_trackers_close(la_trackers *t); /* also of one that is all zeros */
 /* After each change of metrics.jsonl: a line was added, or val_loss to the line of `step`.  A write
  * that fails is a warning, once for each kind of file. */
 void la_trackers_line(la_trackers *t, const la_metrics *m);
-void la_trackers_val_loss(la_trackers *t, int64_t step, double val_loss);
+void la_trackers_val_loss(la_trackers *t, int64_t step, double val_loss, double val_accuracy);
 #endif
