@@ -6,16 +6,14 @@
 #include "train/page_findings.h"
 
 /* --- the table --- */
-static void put_columns(la_page *p, const la_findings *f, const la_finding *first) {
-    char head[224];
+static void put_columns(la_page *p, const la_findings *f) {
     la_table_words(p, "variant");
     la_table_column(p, f->accuracy ? "accuracy" : "loss",
                     f->accuracy ? "mean over seeds" : "nats a token, mean over seeds");
     la_table_column(p, "sd", "standard deviation over seeds");
     la_table_column(p, "± 95 % CI", "half width of the 95 % confidence interval of the mean");
     if (f->accuracy) la_table_column(p, "loss", "nats a token, mean over seeds");
-    snprintf(head, sizeof head, "to %.60s", first ? first->name : "the first");
-    la_table_column(p, head, "difference on the same seeds");
+    la_table_column(p, "difference", "to the first variant, on the same seeds");
     la_table_column(p, "± 95 % CI", "of the difference");
     la_table_column(p, "p", "two-sided, Student's paired t test");
     la_table_column(p, "n", "seeds that count");
@@ -87,13 +85,15 @@ static void put_variant(la_page *p, const la_findings *f, const la_finding *r) {
 }
 
 void la_findings_table(la_page *p, const la_findings *f) {
-    char         caption[256], target[64] = "";
-    const double at = la_json_number(f->problem, "target");
+    const la_finding *first = la_findings_first(f);
+    const double      at = la_json_number(f->problem, "target");
+    char              caption[512], target[64] = "";
     if (isfinite(at)) snprintf(target, sizeof target, "; target: %.4g", at);
-    snprintf(caption, sizeof caption, "%.100s: final validation %s%s%s", f->name,
-             la_findings_measure(f), f->accuracy ? "" : ", nats a token", target);
+    snprintf(caption, sizeof caption, "%.100s: final validation %s%s%s%s%.160s", f->name,
+             la_findings_measure(f), f->accuracy ? "" : ", nats a token", target,
+             first ? "; differences to " : "", first ? first->name : "");
     la_table_begin(p, caption);
-    put_columns(p, f, la_findings_first(f));
+    put_columns(p, f);
     for (size_t i = 0; i < f->n; i++) {
         const la_finding *r = &f->rows[i];
         if (r->summary) {
