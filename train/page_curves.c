@@ -146,25 +146,25 @@ void la_page_learning(la_page *p) {
 static void put_times(la_page *p, const char *problem, int times, int least) {
     const json_t *list = la_page_list(p, "positions"), *e;
     double        length = NAN;
-    char          caption[512], text[LA_NUMBER_TEXT];
-    la_chart     *c = la_chart_begin("position in the window (tokens)", "loss (nats a token)");
+    char          caption[512], text[LA_NUMBER_TEXT], as_long[64];
+    la_chart *c = la_chart_begin("position in the window (tokens, from 1)", "loss (nats a token)");
     la_chart_log(c, 1, 0);
     for (size_t i = 0; (e = json_array_get(list, i)); i++) {
         const json_t *from = json_object_get(e, "from"), *to = json_object_get(e, "to");
         if (!la_json_is_of(e, problem, NULL) || (int)la_json_number(e, "times") != times) continue;
         length = la_json_number(e, "length");
         la_chart_series(c, LA_CHART_BOTH, la_page_variant(p, la_json_text(e, "variant")));
-        for (size_t k = 0; k < json_array_size(from); k++) /* positions count from 1 here: log 0 */
+        for (size_t k = 0; k < json_array_size(from); k++) /* from 1: there is no log 0 */
             la_chart_point(c, (la_json_at(from, k) + 1 + la_json_at(to, k)) / 2,
                            la_json_at(json_object_get(e, "loss"), k));
     }
+    snprintf(as_long, sizeof as_long,
+             times == 1 ? "as in training" : "%d times as long as in training", times);
     if (times > least) la_chart_upright(c, length * least / times);
-    snprintf(
-        caption, sizeof caption,
-        "%.100s: mean validation loss by position, in windows of %s tokens, %d times the length "
-        "of training.%s",
-        problem, la_count_text(length, text), times,
-        times > least ? " Dotted: where the training windows ended." : "");
+    snprintf(caption, sizeof caption,
+             "%.100s: mean validation loss by position, in windows of %s tokens, %s.%s", problem,
+             la_count_text(length, text), as_long,
+             times > least ? " Dotted: where the training windows ended." : "");
     la_chart_end(p, c, caption);
 }
 

@@ -16,7 +16,7 @@ enum {
     SMALL = 12,
     ROW = 40, /* of a chart with rows: a name and its interval                       */
     ABOVE = 14,
-    BELOW = 56, /* the axis, its numbers and words                                     */
+    BELOW = 62, /* the axis, its numbers and words                                     */
     LETTERS = 66,
 };
 
@@ -56,32 +56,34 @@ static double nice_step(double span, int parts) { /* 1, 2 or 5 times a power of 
     return least <= ten ? ten : least <= 2 * ten ? 2 * ten : least <= 5 * ten ? 5 * ten : 10 * ten;
 }
 
-static int put_linear(FILE *out, const la_chart_axis *a) {
+static void put_linear(FILE *out, const la_chart_axis *a) {
     const double step = nice_step(a->to - a->from, 6);
     int          n = 0;
-    for (double k = ceil(a->from / step - 1e-9); k * step <= a->to + 1e-9 * step; k++) {
+    for (double k = fmax(ceil(a->from / step - 1e-9), a->log ? 1 : -HUGE_VAL);
+         k * step <= a->to + 1e-9 * step; k++) {
         if (n++) fputs(", ", out);
         put_tick(out, k * step);
     }
-    return n;
 }
 
-/* Whole powers of ten, with 2 and 5 times these where there are few. */
+/* Whole powers of ten, with 2 and 5 times these where there are few.  -1: there would be fewer than
+ * three, and nothing is written. */
 static int put_log(FILE *out, const la_chart_axis *a) {
-    const double decades = log10(a->to / a->from);
-    const int    every = decades > 7 ? (int)ceil(decades / 6) : 1;
-    const double first = floor(log10(a->from));
-    int          n = 0;
-    for (int k = 0; k <= (int)ceil(decades) + 1; k++) {
-        static const int part[] = {1, 2, 5};
-        for (int i = 0; i < (decades < 2.2 ? 3 : 1); i++) {
-            const double x = part[i] * pow(10, first + k);
-            if (x < a->from * (1 - 1e-9) || x > a->to * (1 + 1e-9) || k % every) continue;
-            if (n++) fputs(", ", out);
-            put_tick(out, x);
+    static const int part[] = {1, 2, 5};
+    const double     decades = log10(a->to / a->from), first = floor(log10(a->from));
+    const int        every = decades > 7 ? (int)ceil(decades / 6) : 1;
+    const int        parts = decades < 2.2 ? 3 : 1, last = (int)ceil(decades) + 1;
+    for (int write = 0; write < 2; write++) {
+        int n = 0;
+        for (int k = 0; k < (last + 1) * parts; k++) {
+            const double x = part[k % parts] * pow(10, first + k / parts);
+            if (x < a->from * (1 - 1e-9) || x > a->to * (1 + 1e-9) || k / parts % every) continue;
+            if (n++ && write) fputs(", ", out);
+            if (write) put_tick(out, x);
         }
+        if (n < 3) return -1;
     }
-    return n;
+    return 0;
 }
 
 static void put_axis(FILE *out, const la_chart_axis *a, char name) {
@@ -89,11 +91,8 @@ static void put_axis(FILE *out, const la_chart_axis *a, char name) {
     if (a->log) fprintf(out, "set logscale %c\n", name);
     fprintf(out, "set %clabel ", name);
     put_quoted(out, a->words);
-    fprintf(out, "\nset %ctics (", name);
-    if (a->log)
-        put_log(out, a);
-    else
-        put_linear(out, a);
+    fprintf(out, " offset %s\nset %ctics (", name == 'x' ? "0,.2" : "0,0", name);
+    if (!a->log || put_log(out, a) < 0) put_linear(out, a);
     fputs(") nomirror scale 0 textcolor rgb '#444444'\n", out);
 }
 
@@ -140,7 +139,7 @@ static void put_marks(const la_chart *c, FILE *out) {
                     m->at, m->at);
         else
             continue;
-        fputs(" lw 1 lc rgb '#888888'\n", out);
+        fputs(" lw 1 lc rgb '#888888' back\n", out);
         if (m->upright) continue;
         double at = fmax(share(&c->y, m->at), next);
         at = fmin(at, 1 - line * (double)(--left)); /* room for those above */

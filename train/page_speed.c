@@ -22,11 +22,11 @@ static const speed_chart charts[] = {
     {"length", "length", "peak_bytes", "length (tokens)", "peak memory (MiB)",
      "Most memory in use in such a step.", 1. / 1048576},
     {"length", "length", "tokens_per_s", "length (tokens)", "training (tokens a second)",
-     "The same as tokens a second.", 1},
+     "Tokens a second of such a step.", 1},
     {"decode", "position", "ms_per_token", "position (tokens before)", "a token (ms)",
      "Time of one token of generation against the tokens before it.", 1},
     {"decode", "position", "tokens_per_s", "position (tokens before)",
-     "generation (tokens a second)", "The same as tokens a second.", 1},
+     "generation (tokens a second)", "Tokens a second of generation.", 1},
     {"decode", "position", "state_bytes", "position (tokens before)", "state (KiB)",
      "Size of the state that generation keeps, all layers and heads, against the tokens before.",
      1. / 1024},
@@ -104,17 +104,22 @@ static void put_crossover(la_page *p, const char *variant, int first) {
 }
 
 static void put_slopes(la_page *p) {
-    char head[224];
+    char caption[384];
     if (!json_array_size(measured(p, "slopes")) && !json_array_size(measured(p, "crossover")))
         return;
-    la_table_begin(p, "Growth with length: time and memory go as length to the power of the slope");
+    snprintf(
+        caption, sizeof caption,
+        "Growth with length: time and memory go as length to the power of the slope; from which "
+        "length a training step is faster than that of %.160s",
+        la_page_variant_name(p, 0));
+    la_table_begin(p, caption);
     la_table_words(p, "variant");
     la_table_column(p, "slope of time", "of log time over log length, ± standard error");
     la_table_words(p, "fitted over");
     la_table_column(p, "slope of memory", "of log peak memory over log length, ± standard error");
     la_table_words(p, "fitted over");
-    snprintf(head, sizeof head, "faster than %.60s from", la_page_variant_name(p, 0));
-    la_table_column(p, head, "tokens: at this length and all longer ones");
+    la_table_column(p, "faster from",
+                    "tokens: than the first variant at this length and all longer ones");
     la_table_body(p);
     for (size_t v = 0; v < json_array_size(la_page_list(p, "variants")); v++) {
         const char *name = la_page_variant_name(p, v);

@@ -1,8 +1,8 @@
 /* page_svg.c -- a complete SVG document becomes a part of the page.
  *
  * In a page all documents share one space of ids, and a style sheet within one of them is about the
- * whole page.  So id="a" becomes id="d3-a", href="#a" and url(#a) follow, and each selector of a
- * <style> is put behind the drawing's own id: text { } becomes #d3 text { }. */
+ * whole page.  So id="a" becomes id="d3-a"; href="#a", url(#a) and the #a of a <style> follow, and
+ * each selector there is put behind the drawing's own id: text { } becomes #d3 text { }. */
 #include <ctype.h>
 #include <string.h>
 
@@ -36,6 +36,7 @@ static void put_style(la_page *p, reader *r) {
         if (*r->at == '{') depth++;
         if (*r->at == '}' && depth > 0) depth--, begun = 0;
         putc(*r->at, p->out);
+        if (depth == 0 && *r->at == '#') la_page_put(p, "d%d-", p->drawings);
     }
 }
 

@@ -8,18 +8,19 @@
 #include "train/save_file.h"
 
 /* --- entropy --- */
-static int heads_of(la_page *p, const char *problem) {
+static int number_of(la_page *p, const char *problem, const char *what) { /* layers or heads */
     const json_t *list = la_page_list(p, "entropy"), *e;
     int           most = 0;
     for (size_t i = 0; (e = json_array_get(list, i)); i++)
-        if (la_json_is_of(e, problem, NULL)) most = (int)fmax(most, la_json_number(e, "head") + 1);
+        if (la_json_is_of(e, problem, NULL)) most = (int)fmax(most, la_json_number(e, what) + 1);
     return most;
 }
 
 /* The heads of a layer side by side, the variants of a head a little apart. */
 static void put_entropy(la_page *p, const char *problem) {
     const json_t *list = la_page_list(p, "entropy"), *e;
-    const double  heads = heads_of(p, problem);
+    const int     layers = number_of(p, problem, "layer");
+    const double  heads = number_of(p, problem, "head");
     const size_t  variants = json_array_size(la_page_list(p, "variants"));
     char          caption[384];
     la_chart     *c = la_chart_begin("layer (within it: heads from left to right)",
@@ -34,7 +35,9 @@ static void put_entropy(la_page *p, const char *problem) {
                            la_json_number(e, "mean") / la_json_number(e, "uniform"));
         }
     }
+    la_chart_y(c, 0, 1.04);
     la_chart_level(c, 1, "equal");
+    for (int layer = 1; layer < layers; layer++) la_chart_upright(c, layer - .5);
     snprintf(caption, sizeof caption,
              "%.100s: entropy of the weights of each head, as a part of that of equal weights over "
              "the same tokens. 1: all tokens alike; near 0: one token.",
@@ -74,7 +77,7 @@ void la_page_entropy(la_page *p) {
     int           begun = 0;
     for (size_t i = 0; (q = json_array_get(list, i)); i++) {
         const char *name = la_json_text(q, "name");
-        if (!heads_of(p, name)) continue;
+        if (!number_of(p, name, "head")) continue;
         if (!begun++) {
             la_page_section(p, "weights", "Entropy of the weights");
             la_page_put(p, "<p>Weights are taken as |w| / sum |w|.</p>\n");

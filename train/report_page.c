@@ -43,8 +43,8 @@ static void put_variants(la_page *p) {
         la_page_put(p, "<tr><th scope=\"row\">%s</th><td>", la_json_text(v, "name"));
         json_object_foreach(options, key, value)
             la_page_put(p, "--%s=%s ", key, json_string_value(value));
-        la_page_put(p, "</td><td>%s</td><td>%s</td></tr>\n", la_json_text(v, "formula"),
-                    la_json_text(v, "paper"));
+        la_page_put(p, "</td><td class=\"words\">%s</td><td class=\"words\">%s</td></tr>\n",
+                    la_json_text(v, "formula"), la_json_text(v, "paper"));
     }
     la_table_end(p);
 }
@@ -63,8 +63,9 @@ static void put_problems(la_page *p) {
     la_table_body(p);
     for (size_t i = 0; (q = json_array_get(list, i)); i++) {
         const char *hash = la_json_text(q, "hash");
-        la_page_put(p, "<tr><th scope=\"row\">%s</th><td>%s</td><td><code>%s</code></td>",
-                    la_json_text(q, "name"), la_json_text(q, "what"), la_json_text(q, "spec"));
+        la_page_put(
+            p, "<tr><th scope=\"row\">%s</th><td class=\"words\">%s</td><td><code>%s</code></td>",
+            la_json_text(q, "name"), la_json_text(q, "what"), la_json_text(q, "spec"));
         la_page_put(p, "<td><code>%s</code></td>", *hash ? hash : "–");
         la_table_bytes(p, la_json_number(q, "bytes"));
         la_table_count(p, la_json_number(q, "vocab"));
@@ -89,20 +90,22 @@ void la_page_header(la_page *p) {
 /* --- the frame --- */
 static void put_top(la_page *p, FILE *out) {
     const json_t *variants = la_page_list(p, "variants");
+    const int     n = (int)json_array_size(variants);
+    const int     problems = (int)json_array_size(la_page_list(p, "problems"));
     FILE         *body = p->out;
     p->out = out;
     la_page_put(p, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                    "<meta name=\"color-scheme\" content=\"light\">\n"
                    "<title>Attention compared: ");
-    for (size_t i = 0; i < json_array_size(variants); i++)
+    for (size_t i = 0; i < (size_t)n; i++)
         la_page_put(p, i ? ", %s" : "%s", la_page_variant_name(p, i));
     la_page_put(p, "</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n");
     fputs(la_page_css, out);
     la_page_put(p,
                 "</style>\n</head>\n<body>\n<header>\n<h1>Attention compared</h1>\n"
-                "<p class=\"lead\">%d variants on %d problems.</p>\n",
-                (int)json_array_size(variants), (int)json_array_size(la_page_list(p, "problems")));
+                "<p class=\"lead\">%d variant%s on %d problem%s.</p>\n",
+                n, n == 1 ? "" : "s", problems, problems == 1 ? "" : "s");
     if (!json_is_true(json_object_get(p->results, "complete")))
         la_page_put(p, "<p class=\"warning\" role=\"note\"><strong>Not complete.</strong> The "
                        "comparison was stopped before its end: what is missing is left out, and "

@@ -76,7 +76,11 @@ static void describe(const json_t *entry, place *p) {
     keep_text(entry, "variant", &p->variant);
     keep_number(entry, "seed", p->seed);
     keep_number(entry, "lr", p->lr);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) keep_text(entry, names[i], &p->name);
+    if (strcmp(p->table, "problems") == 0 && !*p->problem)
+        keep_text(entry, "name", &p->problem);
+    else
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            keep_text(entry, names[i], &p->name);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         char text[TEXT] = "";
         keep_number(entry, places[i], text);

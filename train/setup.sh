@@ -25,12 +25,17 @@ lina_look() {
     if command -v pkg-config >/dev/null; then
         pkg-config --exists openblas || absent "OpenBLAS (its OpenMP flavour)" libopenblas-openmp-dev
         pkg-config --exists hdf5-serial || pkg-config --exists hdf5 || absent "HDF5" libhdf5-dev
+        pkg-config --exists jansson || absent "Jansson (JSON)" libjansson-dev
     else
-        absent "pkg-config, OpenBLAS (its OpenMP flavour), HDF5" pkg-config libopenblas-openmp-dev libhdf5-dev
+        absent "pkg-config, OpenBLAS (its OpenMP flavour), HDF5, Jansson" \
+            pkg-config libopenblas-openmp-dev libhdf5-dev libjansson-dev
     fi
     for need in "$@"; do
         case $need in
-        tests) pkg-config --exists check 2>/dev/null || absent "Check (unit tests)" check ;;
+        tests)
+            pkg-config --exists check 2>/dev/null || absent "Check (unit tests)" check
+            command -v gnuplot >/dev/null || absent "gnuplot (charts of a report)" gnuplot-nox
+            ;;
         demo) [[ $(bible -f gen1:1 2>/dev/null </dev/null) == "Ge1:1 "* ]] ||
             absent "bible (the demo's text)" bible-kjv bible-kjv-text ;;
         tsan) { command -v clang && echo 'int main(void){return 0;}' |
@@ -49,9 +54,9 @@ lina_setup() {
         if ! command -v apt-get >/dev/null; then
             cat >&2 <<'EOF'
 There is no apt-get here, so please install these yourself. They are called, for example:
-  dnf     gcc make cmake pkgconf openblas-devel hdf5-devel check-devel
-  pacman  base-devel cmake pkgconf openblas hdf5 check
-  brew    gcc make cmake pkgconf openblas hdf5 check        (with CC=gcc-NN: it has OpenMP)
+  dnf     gcc make cmake pkgconf openblas-devel hdf5-devel jansson-devel check-devel gnuplot
+  pacman  base-devel cmake pkgconf openblas hdf5 jansson check gnuplot
+  brew    gcc make cmake pkgconf openblas hdf5 jansson check gnuplot        (with CC=gcc-NN: it has OpenMP)
 EOF
             [[ " $* " != *" demo "* ]] || echo "Without bible, train on a text of your own: build/release/bin/train --data FILE" >&2
             exit 1
