@@ -25,8 +25,9 @@ lina_look() {
     if command -v pkg-config >/dev/null; then
         pkg-config --exists openblas || absent "OpenBLAS (its OpenMP flavour)" libopenblas-openmp-dev
         pkg-config --exists hdf5-serial || pkg-config --exists hdf5 || absent "HDF5" libhdf5-dev
+        pkg-config --exists jansson || absent "jansson (JSON)" libjansson-dev
     else
-        absent "pkg-config, OpenBLAS (its OpenMP flavour), HDF5" pkg-config libopenblas-openmp-dev libhdf5-dev
+        absent "pkg-config, OpenBLAS (its OpenMP flavour), HDF5, jansson" pkg-config libopenblas-openmp-dev libhdf5-dev libjansson-dev
     fi
     for need in "$@"; do
         case $need in
@@ -49,9 +50,9 @@ lina_setup() {
         if ! command -v apt-get >/dev/null; then
             cat >&2 <<'EOF'
 There is no apt-get here, so please install these yourself. They are called, for example:
-  dnf     gcc make cmake pkgconf openblas-devel hdf5-devel check-devel
-  pacman  base-devel cmake pkgconf openblas hdf5 check
-  brew    gcc make cmake pkgconf openblas hdf5 check        (with CC=gcc-NN: it has OpenMP)
+  dnf     gcc make cmake pkgconf openblas-devel hdf5-devel jansson-devel check-devel
+  pacman  base-devel cmake pkgconf openblas hdf5 jansson check
+  brew    gcc make cmake pkgconf openblas hdf5 jansson check        (with CC=gcc-NN: it has OpenMP)
 EOF
             [[ " $* " != *" demo "* ]] || echo "Without bible, train on a text of your own: build/release/bin/train --data FILE" >&2
             exit 1
