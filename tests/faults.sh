@@ -126,6 +126,9 @@ faults=(
   "[MASK] is predicted|layers/lm.c|return lm->cfg.mask_token ? la_first_rows|return 0 ? la_first_rows"
   "targets not shifted|data/loader.c|start + 1|start"
   "a coefficient of exp|tensor/vec_isa.h|p * r + 4.16666667e-2f|p * r + 4.16766667e-2f"
+  "probe: losses by row, not by position|train/probe.c|sum[i % p->length] += loss;|sum[i / p->length % p->length] += loss;"
+  "probe: negative weights lower the sum|train/probe.c|sum += fabs((double)w[j]);|sum += (double)w[j];"
+  "child: what it wrote before it failed is lost|train/child.c|(!rest && code)) continue;|code) continue;"
 )
 
 stale=0
@@ -159,7 +162,7 @@ cp -r "$root"/{tensor,autograd,layers,optim,data,train,tests,CMakeLists.txt,lina
 cd "$copy"
 cmake -S . -B build -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build build >/dev/null
-read -ra tests <<<"test_ops64 test_attention64 test_lm64 test_tape test_optim64 test_attention test_data test_config test_tensor"
+read -ra tests <<<"test_ops64 test_attention64 test_lm64 test_tape test_optim64 test_attention test_data test_config test_tensor test_probe"
 for t in "${tests[@]}"; do
   build/bin/"$t" >/dev/null || { echo "$t fails without any fault"; exit 1; }
 done
