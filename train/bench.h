@@ -53,6 +53,9 @@ extern const char la_attn_flops_text[]; /* the rule, for the head of a table */
 /* Numbers in the matrix products of a token: all matrices but the table of positions, which is
  * only looked up.  That of tokens counts once, for the logits, without [MASK]. */
 double            la_lm_weights(const la_lm *lm);
+/* A training step of `rows` windows of T tokens: 6 for each weight and token, 2 forward and 4
+ * backward, and attention's. */
+double            la_lm_step_flops(const la_lm *lm, int64_t rows, int64_t T);
 
 /* --- one variant on random q, k, v (batch, n, heads, d): the node's own time --- */
 typedef struct la_attn_timing {

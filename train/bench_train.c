@@ -72,13 +72,14 @@ double la_lm_weights(const la_lm *lm) {
     return lm->cfg.mask_token ? sum - (double)lm->cfg.dim : sum;
 }
 
-/* 6 for each weight and token, 2 forward and 4 backward, and attention's. */
+double la_lm_step_flops(const la_lm *lm, int64_t rows, int64_t T) {
+    la_attn_flops f = la_lm_attention_flops(lm, T);
+    return (6 * la_lm_weights(lm) * (double)T + f.forward + f.backward) * (double)rows;
+}
+
 static double flops_of(const la_trainer *t) {
-    const la_lm_cfg *c = &t->lm->cfg;
-    double           rows = (double)(t->cfg.batch * t->cfg.grad_accum);
-    la_attn_flops    f = la_lm_attention_flops(t->lm, c->block_size);
-    return 6 * la_lm_weights(t->lm) * rows * (double)c->block_size +
-           (f.forward + f.backward) * rows;
+    const la_trainer_cfg *c = &t->cfg;
+    return la_lm_step_flops(t->lm, c->batch * c->grad_accum, c->lm.block_size);
 }
 
 static la_status time_steps(run *r, la_bench *b) {

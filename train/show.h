@@ -1,9 +1,5 @@
-/* show.h -- which tokens a model looks at: the weights of every head on a text, whatever its
- * variant.
- *
- * They are what the variant's own forward makes of values that are unit vectors, so that
- * o_t = sum_j w_tj v_j holds for them: before the norm of the heads' outputs, and over values that
- * a short convolution has mixed already. */
+/* show.h -- which tokens a model looks at: the weights of every head on a text (weights.h says what
+ * they are), as a file and as a picture. */
 #ifndef LA_SHOW_H
 #define LA_SHOW_H
 #include "data/tokenizer.h"
@@ -30,4 +26,9 @@ typedef struct la_showing {
  * before anything large is allocated.  LA_NUMERIC.  LA_IO. */
 la_status la_show_attention(const la_lm *lm, const la_tokenizer *k, const la_showing *what,
                             char **picture);
+
+/* The picture alone: *n bytes, to free(); what->path is not read.  LA_ARG: more than
+ * LA_PICTURE_TOKENS tokens, and as above but for the path. */
+la_status la_show_svg(const la_lm *lm, const la_tokenizer *k, const la_showing *what, char **svg,
+                      size_t *n);
 #endif

@@ -29,6 +29,13 @@ check "two names, two lines" test "$(grep -c pass out)" = 2
 grep '^elu1 ' all >one
 check "always the same numbers" grep -qxFf one out
 
+run 0 gradcheck --json elu1 gelu
+err_empty
+check "two names, two lines and nothing else" test "$(wc -l <out)" = 2
+check "each a JSON object" grep -qE '^\{"name": "elu1", "cases": [0-9]+, "worst": [0-9.]+e-[0-9]+, "pass": true\}$' out
+run 2 gradcheck --json --explain elu1
+err_says '--explain prints a text'
+
 run 0 gradcheck --explain elu1
 err_empty
 out_says '^elu1$'

@@ -1,11 +1,13 @@
 /* gradcheck -- every gradient against finite differences, in double:  gradcheck, gradcheck elu1
  *
  * For each op and variant the worst case of max |analytic - numeric| / max |numeric|; exit code 1
- * if one is not below LIMIT.  --explain NAME prints the derivation, the cases and the graph. */
+ * if one is not below LIMIT.  --json: one object for each, and nothing else.  --explain NAME prints
+ * the derivation, the cases and the graph. */
 #include <math.h>
 #include <string.h>
 
 #include "autograd/trial.h"
+#include "train/report.h"
 #include "train/tool.h"
 
 static const double LIMIT = 1e-7;
@@ -51,10 +53,12 @@ static void print_derivation(const char *file) {
     fclose(f);
 }
 
-static la_status explain(const char *name) {
-    la_subject s;
-    la_trial   r;
-    double     worst;
+static la_status explain(const la_config *c) {
+    const char *name = c->explain;
+    la_subject  s;
+    la_trial    r;
+    double      worst;
+    if (c->json) return la_fail(LA_ARG, "--explain prints a text, and --json has none");
     if (!strcmp(name, "none")) {
         printf("none: the control, a model without attention; there is nothing to check\n");
         return LA_OK;
@@ -74,13 +78,29 @@ static la_status explain(const char *name) {
     return LA_OK;
 }
 
+static void put_row(const la_config *c, const la_subject *s, int cases, double worst) {
+    int ok = worst < LIMIT;
+    if (c->json) {
+        fputs("{\"name\": ", stdout);
+        la_json_string(s->name, stdout);
+        printf(", \"cases\": %d, \"worst\": ", cases);
+        if (isfinite(worst))
+            printf("%.4e", worst);
+        else
+            fputs("null", stdout);
+        printf(", \"pass\": %s}\n", ok ? "true" : "false");
+    } else
+        printf("%-44s %-6d %-12.1e %s\n", s->name, cases, worst, ok ? "pass" : "FAIL");
+    fflush(stdout);
+}
+
 static la_status check(const la_config *c, int *failed) {
     int n = c->n_names ? c->n_names : la_subject_count();
     for (int i = 0; i < c->n_names; i++) { /* before anything is printed */
         la_subject s;
         LA_TRY(la_subject_find(c->names[i], &s));
     }
-    printf("%-44s %-6s %s\n", "name", "cases", "worst error");
+    if (!c->json) printf("%-44s %-6s %s\n", "name", "cases", "worst error");
     for (int i = 0; i < n; i++) {
         la_subject s;
         double     worst;
@@ -91,11 +111,10 @@ static la_status check(const la_config *c, int *failed) {
             s = la_subject_at(i);
         while (s.cases[cases].name) cases++;
         LA_TRY(check_subject(&s, 0, &worst));
-        int ok = worst < LIMIT;
-        printf("%-44s %-6d %-12.1e %s\n", s.name, cases, worst, ok ? "pass" : "FAIL");
-        fflush(stdout);
-        *failed += !ok;
+        put_row(c, &s, cases, worst);
+        *failed += !(worst < LIMIT);
     }
+    if (c->json) return LA_OK;
     if (*failed)
         printf("%d not below %.0e\n", *failed, LIMIT);
     else
@@ -107,7 +126,7 @@ int main(int argc, char **argv) {
     la_config c;
     int       code, failed = 0;
     if (!la_tool_start(&c, LA_TOOL_GRADCHECK, argc, argv, &code)) return code;
-    code = la_tool_end(&c, *c.explain ? explain(c.explain) : check(&c, &failed));
+    code = la_tool_end(&c, *c.explain ? explain(&c) : check(&c, &failed));
     la_config_free(&c);
     return code ? code : failed > 0;
 }
