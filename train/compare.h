@@ -123,6 +123,13 @@ la_status la_json_save(const char *path, const json_t *value);
 la_status   la_compare_train(la_comparison *k);
 const char *la_run_folder(const la_comparison *k, const char *id);
 
+/* --- compare_measure.c: once trainings are done --- */
+/* Measures what has no record: the first seed's models of texts; time, memory and gradients of each
+ * variant.  Stopped by a signal: LA_OK. */
+la_status la_compare_measure(la_comparison *k);
+/* Adds all of that which has a record to results.json. */
+la_status la_compare_put_measures(la_comparison *k, json_t *results);
+
 /* --- compare_results.c: statistics --- */
 /* All of results.json but what is measured on models and machine: those parts are empty.  NULL: no
  * memory. */

@@ -9,9 +9,9 @@
 
 #include "data/hash.h"
 #include "tensor/words.h"
-#include "train/bench.h"
 #include "train/compare.h"
 #include "train/config_impl.h"
+#include "train/probe.h"
 #include "train/setup.h"
 
 enum { FIRST_SWEEP_SEED = 1001, MOST_LIST = 1000, MOST_ARGUMENTS = LA_N_OPTIONS + 2 * LA_MAX_OWN + 16 };
@@ -212,13 +212,12 @@ static la_status facts(const la_comparison *k, la_run_plan *r) {
     la_lm         *lm;
     LA_TRY(la_trainer_cfg_of(&r->config, k->problem[r->problem].vocab, &cfg));
     LA_TRY(la_lm_create(&lm, &cfg.lm, 0, 0));
-    r->parameters = la_params_numbers(lm->params);
-    r->frozen = la_params_frozen_numbers(lm->params);
-    r->state_bytes = (int64_t)(la_lm_state_len(lm, 1, cfg.lm.block_size) * sizeof(la_real));
-    r->tokens = cfg.batch * cfg.grad_accum * cfg.lm.block_size;
-    la_attn_flops attn = la_lm_attention_flops(lm, cfg.lm.block_size);
-    r->flops = 6 * la_lm_weights(lm) * (double)r->tokens +
-               (attn.forward + attn.backward) * (double)(cfg.batch * cfg.grad_accum);
+    la_probe_cost cost = la_probe_cost_of(lm, cfg.batch * cfg.grad_accum);
+    r->parameters = cost.parameters;
+    r->frozen = cost.frozen;
+    r->state_bytes = (int64_t)cost.state_bytes;
+    r->tokens = cost.tokens_per_step;
+    r->flops = cost.flops_per_step;
     la_lm_destroy(lm);
     return LA_OK;
 }

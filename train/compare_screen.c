@@ -109,13 +109,14 @@ void la_screen_end(la_comparison *k) {
     k->screen.started = 0;
 }
 
-void la_screen_step(const la_comparison *k, const char *what, int i, int n) {
+void la_screen_step(const la_comparison *k, const char *what, const char *variant, int i, int n) {
+    char text[128] = "";
     if (k->c->quiet) return;
+    if (i < n) snprintf(text, sizeof text, "measuring %d of %d: %s, %s", i + 1, n, what, variant);
     if (isatty(STDOUT_FILENO))
-        printf("\r%-*.*s", k->screen.columns > 20 ? k->screen.columns - 1 : 79, 79, i < n ? what : "");
+        printf("\r%-78.78s%s", text, i < n ? "" : "\r");
     else if (i < n)
-        printf("%s (%d of %d)\n", what, i + 1, n);
-    if (i == n && isatty(STDOUT_FILENO)) putchar('\r');
+        printf("%s\n", text);
     fflush(stdout);
 }
 
@@ -126,9 +127,10 @@ void la_screen_plan(const la_comparison *k) {
         recorded += k->run[i].record != NULL;
         sweeps += k->run[i].sweep;
     }
-    printf("%d problems, %d variants, %d seeds%s: %d runs%s, %d of them done; into %s\n", k->n_problems,
-           k->n_variants, k->n_seeds, k->n_rates > 1 ? ", after a sweep of learning rates" : "", k->n_runs,
-           sweeps == k->n_runs && sweeps ? " of the sweep first" : "", recorded, k->dir);
+    printf("%d problem%s, %d variant%s, %d seed%s: %d runs%s, %d of them done; into %s\n", k->n_problems,
+           k->n_problems > 1 ? "s" : "", k->n_variants, k->n_variants > 1 ? "s" : "", k->n_seeds,
+           k->n_seeds > 1 ? "s" : "", k->n_runs, sweeps == k->n_runs && sweeps ? " to choose learning rates" : "",
+           recorded, k->dir);
     for (int i = 0; k->c->dry_run && i < k->n_runs; i++) {
         const la_run_plan *r = k->run + i;
         printf("%s  %s, %s, seed %lld, lr %g, %lld steps, %lld parameters, %.3g TFLOP\n", r->record ? "done" : "    ",

@@ -2,11 +2,15 @@
  *   compare --attn=softmax --attn=elu1 --data corpus.txt */
 #include "train/compare.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "tensor/parallel.h"
 #include "train/compare_screen.h"
 #include "train/folder.h"
+#include "train/report_page.h"
+#include "train/results_csv.h"
+#include "train/save_file.h"
 #include "train/system.h"
 #include "train/tool.h"
 
@@ -19,35 +23,88 @@ static la_status train(la_comparison *k) {
     return la_compare_train(k);
 }
 
+/* report.html beside results.json. */
+static la_status write_report(const json_t *results, const char *dir) {
+    char      note[LA_REPORT_NOTE] = "";
+    char     *path = la_folder_path(dir, "report.html"), *pictures = la_folder_path(dir, "pictures");
+    la_status s = path && pictures ? la_report_write(results, pictures, path, note)
+                                   : la_fail(LA_NOMEM, "no memory for a name");
+    if (*note) fprintf(stderr, "warning: %s\n", note);
+    if (s == LA_OK) printf("%s\n", path);
+    free(path);
+    free(pictures);
+    return s;
+}
+
+static la_status write_csv(const json_t *results, const char *dir) {
+    char     *path = la_folder_path(dir, "results.csv"), *text = NULL;
+    size_t    n = 0;
+    FILE     *out = open_memstream(&text, &n);
+    la_status s = path && out ? la_results_csv(results, out) : la_fail(LA_NOMEM, "no memory for results.csv");
+    if (out && fclose(out) && s == LA_OK) s = la_fail(LA_NOMEM, "no memory for results.csv");
+    if (s == LA_OK) s = la_file_put(path, (unsigned char *)text, n);
+    if (s == LA_OK) printf("%s\n", path);
+    free(text);
+    free(path);
+    return s;
+}
+
+static la_status write_files(const la_comparison *k, const json_t *results) {
+    char     *path = la_folder_path(k->dir, "results.json");
+    la_status s = path ? la_folder_make(k->dir) : la_fail(LA_NOMEM, "no memory for a name");
+    if (s == LA_OK) s = la_json_save(path, results);
+    if (s == LA_OK) printf("%s\n", path);
+    free(path);
+    LA_TRY(s);
+    LA_TRY(write_csv(results, k->dir));
+    return write_report(results, k->dir);
+}
+
 static la_status write_results(la_comparison *k) {
     json_t   *results = la_compare_results(k);
-    char     *path = la_folder_path(k->dir, "results.json");
-    la_status s = results && path ? LA_OK : la_fail(LA_NOMEM, "no memory for the results");
-    if (s == LA_OK) s = la_folder_make(k->dir);
-    if (s == LA_OK) s = la_json_save(path, results);
+    la_status s = results ? la_compare_put_measures(k, results) : la_fail(LA_NOMEM, "no memory for the results");
     if (s == LA_OK) {
         la_screen_summary(k, results);
-        printf("%s\n", path);
+        s = write_files(k, results);
     }
     json_decref(results);
-    free(path);
+    return s;
+}
+
+static la_status compare(la_comparison *k, int *signal) {
+    if (k->n_rates > 1) la_screen_plan(k); /* of the sweeps */
+    la_status s = train(k);
+    if (s == LA_OK && !la_signal_stop()) s = la_compare_measure(k);
+    *signal = la_signal_stop();
+    if (s == LA_OK) s = write_results(k);
+    if (s == LA_OK && *signal) printf("stopped; the same command goes on\n");
+    return s;
+}
+
+static la_status dry_run(la_comparison *k) {
+    if (k->n_rates == 1) LA_TRY(la_compare_add_main(k));
+    la_screen_plan(k);
+    return LA_OK;
+}
+
+/* --report: the page of results that are there. */
+static la_status report(const char *path) {
+    json_error_t error;
+    json_t      *results = json_load_file(path, 0, &error);
+    if (!results) return la_fail(LA_DATA, "%s cannot be read as results.json: %s", path, error.text);
+    const char *slash = strrchr(path, '/');
+    char       *dir = slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+    la_status   s = dir ? write_report(results, dir) : la_fail(LA_NOMEM, "no memory for a name");
+    json_decref(results);
+    free(dir);
     return s;
 }
 
 static la_status run(la_config *c, int argc, char **argv, int *signal) {
     la_comparison k;
+    if (*c->report) return report(c->report);
     LA_TRY(la_compare_open(&k, c, argc, argv));
-    la_status s = LA_OK;
-    if (c->dry_run) {
-        if (k.n_rates == 1) s = la_compare_add_main(&k);
-        la_screen_plan(&k);
-    } else {
-        if (k.n_runs) la_screen_plan(&k);
-        s = train(&k);
-        *signal = la_signal_stop();
-        if (s == LA_OK) s = write_results(&k);
-        if (s == LA_OK && *signal) printf("stopped; the same command goes on\n");
-    }
+    la_status s = c->dry_run ? dry_run(&k) : compare(&k, signal);
     la_compare_close(&k);
     return s;
 }

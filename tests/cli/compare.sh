@@ -1,0 +1,181 @@
+#!/usr/bin/env bash
+# compare.sh -- what compare promises: every run alike, nothing run twice, stops that lose nothing, results
+# that follow their schema, and sentences for what cannot be compared.
+root=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=tests/cli/_lib.sh
+. "$(dirname "$0")/_lib.sh" "$1"
+
+text 30000 >t.txt
+short=("${tiny[@]}" --warmup-iters=2 --max-iters=20 --eval-interval=10 --eval-iters=2)
+two=(--attn=softmax --attn='elu1 short-conv=4')
+
+# python3 -c PROGRAM FILE...: with the results as r (and s); checks nothing where there is no Python
+py() { # WHAT PROGRAM FILE [FILE]
+  command -v python3 >/dev/null || return 0
+  check "$1" python3 -c "import json, sys
+r = json.load(open(sys.argv[1])); s = json.load(open(sys.argv[-1]))
+$2" "${@:3}"
+}
+follows_schema() { # FILE
+  local python
+  for python in python3 /usr/bin/python3; do
+    if "$python" -c 'import jsonschema' 2>/dev/null; then
+      check "$1 follows its schema" "$python" -m jsonschema -i "$1" "$root/train/results.schema.json"
+      return
+    fi
+  done
+  skipped "the schema: no python3 with jsonschema"
+}
+# All but what depends on the clock and the machine.
+same='def plain(x):
+    for k in ("machine", "speed", "command"): x.pop(k)
+    for run in x["runs"]: run.pop("timing")
+    return x
+assert plain(r) == plain(s)'
+
+# --- the whole, small ---
+run 0 compare "${two[@]}" --attn=elu1/window:w=4 --data t.txt --task=induction:length=32,vocab=20 --seeds=2 "${short[@]}" \
+  --longest=256 --out-dir=whole
+err_says '^$|gnuplot' # nothing, or that gnuplot is missing
+for file in results.json results.csv report.html; do check "$file" test -s "whole/$file"; done
+check "the table" grep -qE '^  elu1/window:w=4 +[0-9.]+ \+- [0-9.]+ +[-+][0-9.]+ \+- [0-9.]+ +(\(\*\))? +2$' out
+check_not "no control characters" grep -q "$(printf '[\r\033]')" out
+follows_schema whole/results.json
+py "two problems, three variants, two seeds" 'assert len(r["runs"]) == 12 and r["complete"]
+assert {x["seed"] for x in r["runs"]} == {1, 2}
+assert [p["measure"] for p in r["problems"]] == ["val_loss", "val_accuracy"]' whole/results.json
+py "the same data: equal losses before the first step where the weights are drawn alike" '
+first = {(x["variant"], x["seed"]): x["curve"]["val_loss"][0] for x in r["runs"] if x["problem"] == "t"}
+assert abs(first["softmax", 1] - first["elu1/window:w=4", 1]) < .02 and first["softmax", 1] != first["softmax", 2]' whole/results.json
+py "means, deviations and differences are those of the runs" '
+from math import sqrt
+for row in r["summary"]:
+    which = "loss" if row["problem"] == "t" else "accuracy"
+    x = {v: [run["final"]["val_" + which] for run in r["runs"] if run["problem"] == row["problem"] and run["variant"] == v]
+         for v in (row["variant"], "softmax")}
+    mine, base = x[row["variant"]], x["softmax"]
+    mean = sum(mine) / 2; half = 12.706204736174705 * abs(mine[0] - mine[1]) / 2
+    assert abs(row[which]["mean"] - mean) < 1e-12 and abs(row[which]["ci95"] - half) < 1e-10
+    assert abs(row[which]["sd"] - abs(mine[0] - mine[1]) / sqrt(2)) < 1e-12
+    if row["variant"] == "softmax": assert row["difference"] is None; continue
+    d = [a - b for a, b in zip(mine, base)]
+    half = 12.706204736174705 * abs(d[0] - d[1]) / 2
+    assert abs(row["difference"]["mean"] - sum(d) / 2) < 1e-12 and abs(row["difference"]["ci95"] - half) < 1e-10
+    assert row["difference"]["distinguishable"] == (abs(sum(d) / 2) > half)' whole/results.json
+py "counting baselines, from worst to best" '
+b = [x["loss"] for x in r["problems"][0]["baselines"]]
+assert len(b) == 6 and all(x > y for x, y in zip(b[:4], b[1:]))' whole/results.json
+py "chances of the task" 'p = r["problems"][1]; assert 0 < p["chance"] < .1 and p["vocab"] == 20' whole/results.json
+py "lengths 128 and 256 for each variant, and gradients that pass" '
+assert [x["length"] for x in r["speed"]["length"]] == [128, 256] * 3
+assert all(x["ms_per_step"] > 0 and x["peak_bytes"] > 0 for x in r["speed"]["length"])
+assert len(r["gradcheck"]) >= 3 and all(x["pass"] for x in r["gradcheck"])' whole/results.json
+py "loss by position: refused with learned positions beyond the window, and at 1x the loss itself" '
+for x in r["positions"]: assert bool(x["refused"]) == (x["times"] > 1) and (x["refused"] or None not in x["loss"])
+assert {x["times"] for x in r["positions"]} == {1, 4, 16}' whole/results.json
+py "entropy of each head, at most that of equal weights" '
+assert len(r["entropy"]) == 3 * 4 and all(0 <= x["mean"] <= x["uniform"] + 1e-6 for x in r["entropy"])' whole/results.json
+py "a sample of each variant" 'assert [x["variant"] for x in r["samples"]] == [v["name"] for v in r["variants"]]' whole/results.json
+
+# --- again: nothing is run twice; another seed is added to what is there ---
+ls -l --time-style=full-iso whole/records >before
+run 0 compare "${two[@]}" --attn=elu1/window:w=4 --data t.txt --task=induction:length=32,vocab=20 --seeds=2 "${short[@]}" \
+  --longest=256 --out-dir=whole
+ls -l --time-style=full-iso whole/records >after
+check "all records are as they were" cmp before after
+check "12 of 12 were done" grep -q '12 runs, 12 of them done' out
+run 0 compare "${two[@]}" --data t.txt --seeds=3 "${short[@]}" --longest=0 --out-dir=whole --quiet
+check "two runs were added, and no other" test "$(($(find whole/runs -name 'metrics.jsonl' | wc -l)))" = 14
+echo '{' >"$(ls whole/records/t-softmax-s1-*.json)"
+run 0 compare "${two[@]}" --data t.txt --seeds=3 "${short[@]}" --longest=0 --out-dir=whole --quiet
+err_says 'note: .*t-softmax-s1-.*is damaged'
+rm -rf whole/runs
+run 0 compare "${two[@]}" --data t.txt --seeds=3 "${short[@]}" --longest=0 --out-dir=whole --quiet
+check_not "with records, nothing is trained" test -d whole/runs
+run 0 compare --report whole/results.json
+check "only the report" test "$(grep -c . out)" = 1
+
+# --- stopped and killed ---
+long=("${two[@]}" --data t.txt --seeds=2 "${tiny[@]}" --max-iters=300 --eval-interval=50 --eval-iters=2 --longest=0)
+run 0 compare "${long[@]}" --out-dir=straight --quiet
+for how in TERM KILL INT; do
+  "$bin/compare" "${long[@]}" --out-dir="stop$how" --jobs=2 >out 2>err </dev/null &
+  pid=$!
+  for _ in $(seq 2000); do # the second run of four is at work, and has a checkpoint
+    [ "$(cat "stop$how"/runs/*/metrics.jsonl 2>/dev/null | wc -l)" -gt 420 ] && break
+    kill -0 "$pid" 2>/dev/null || break
+    sleep .01
+  done
+  kill -s "$how" "$pid" 2>/dev/null
+  wait "$pid" 2>/dev/null
+  code=$?
+  last="compare, stopped by SIG$how"
+  case $how in
+  TERM) check "143 after SIGTERM" test "$code" = 143 && check "how to go on" grep -q 'the same command goes on' out &&
+    py "some of it is missing" 'assert not r["complete"]' stopTERM/results.json ;;
+  INT) check "130 after SIGINT" test "$code" = 130 ;;
+  KILL) check "killed" test "$code" = 137 ;;
+  esac
+  for _ in $(seq 500); do # the trainings of a killed compare are stopped by the system
+    pgrep -f "out-dir=stop$how/runs" >/dev/null || break
+    sleep .02
+  done
+  check_not "no training goes on by itself" pgrep -f "out-dir=stop$how/runs"
+  run 0 compare "${long[@]}" --out-dir="stop$how" --quiet
+  py "as if it had not been stopped" "$same" straight/results.json "stop$how/results.json"
+done
+py "side by side and one after the other" "$same" straight/results.json stopTERM/results.json
+
+# --- budgets, numbers of parameters, sweeps ---
+run 0 compare "${two[@]}" --data t.txt --seeds=1 "${tiny[@]}" --budget tokens:1300 --longest=0 --out-dir=tokens --quiet
+py "1,300 tokens are 11 steps of 128" 'assert all(x["steps"] == 11 for x in r["runs"])' tokens/results.json
+run 0 compare --attn=softmax --data t.txt --seeds=1 "${tiny[@]}" --budget seconds:0.2 --eval-iters=1 --longest=0 --out-dir=seconds --quiet
+py "some steps fit into a fifth of a second" 'assert r["runs"][0]["steps"] >= 1' seconds/results.json
+cp seconds/results.json again.json
+rm seconds/records/t-softmax*
+run 0 compare --attn=softmax --data t.txt --seeds=1 "${tiny[@]}" --budget seconds:0.2 --eval-iters=1 --longest=0 --out-dir=seconds --quiet
+py "the steps are measured once" "$same" again.json seconds/results.json
+run 0 compare --attn=softmax --attn=none --attn='elu1 short-conv=4' --match-params --data t.txt --seeds=1 "${short[@]}" --longest=0 --out-dir=match --quiet
+py "numbers of parameters are even, to half a width" '
+n = {x["variant"]: x["parameters"] for x in r["summary"]}
+assert all(abs(n[v] - n["softmax"]) <= 2 * 32 for v in n)' match/results.json
+run 0 compare "${two[@]}" --data t.txt --seeds=2 "${short[@]}" --lr 1e-5,3e-3 --sweep-seeds=2 --longest=0 --out-dir=sweep --quiet
+follows_schema sweep/results.json
+py "the better rate is taken, by seeds of its own" '
+assert all(x["chosen"] == .003 and len(x["tried"]) == 2 and x["tried"][0]["n"] == 2 for x in r["sweeps"])
+assert {x["seed"] for x in r["runs"] if x["purpose"] == "sweep"} == {1001, 1002}
+assert all(x["lr"] == .003 for x in r["runs"] if x["purpose"] == "main")
+assert all(x["n"] == 2 for x in r["summary"])' sweep/results.json
+
+# --- runs that come to nothing ---
+run 0 compare --attn=softmax --attn='elu1 lr=100 min-lr=100 grad-clip=0 warmup-iters=0 optim=sgd' --data t.txt --seeds=2 "${short[@]}" \
+  --longest=0 --out-dir=diverge --quiet
+follows_schema diverge/results.json
+py "diverged runs are counted, and are in no mean" '
+bad = r["summary"][1]
+assert bad["diverged"] == 2 and bad["n"] == 0 and bad["loss"]["mean"] is None and not bad["difference"]["distinguishable"]
+assert all("not finite" in x["message"] for x in r["runs"] if x["status"] == "diverged")' diverge/results.json
+check "and the table says so" grep -q '2 diverged' out
+
+# --- what is refused ---
+refused 2 "attn is missing" compare --data t.txt --out-dir=new
+refused 2 "data .or --task. is missing" compare --attn=elu1 --out-dir=new
+refused 2 'did you mean elu1' compare --attn=elu --data t.txt --out-dir=new
+refused 2 'follow options of train' compare --attn='elu1 short-conv' --data t.txt --out-dir=new
+refused 2 'follow options of train' compare --attn='elu1 colour=red' --data t.txt --out-dir=new
+refused 2 'multiple of --n-head' compare --attn=softmax --attn='elu1 n-embd=33' --data t.txt --out-dir=new
+refused 2 'given twice' compare --attn=elu1 --attn=elu1 --data t.txt --out-dir=new
+refused 2 'each of --seeds must be' compare --attn=elu1 --data t.txt --seeds=1,x --out-dir=new
+refused 2 '--seeds must be a whole number from 1' compare --attn=elu1 --data t.txt --seeds=0 --out-dir=new
+refused 2 '--seeds has 3 twice' compare --attn=elu1 --data t.txt --seeds=3,1,3 --out-dir=new
+refused 2 '--lr has nothing between two commas' compare --attn=elu1 --data t.txt --lr=1e-3,,1 --out-dir=new
+refused 2 '--budget must be' compare --attn=elu1 --data t.txt --budget=hours:3 --out-dir=new
+refused 2 'give one of them' compare --attn=elu1 --data t.txt --budget=steps:3 --max-iters=4 --out-dir=new
+refused 2 'name a file' compare --attn=elu1 --data - --out-dir=new
+refused 2 'did you mean' compare --attn=elu1 --task=mqr --out-dir=new
+refused 3 'no-such-file' compare --attn=elu1 --data no-such-file --out-dir=new
+refused 3 'cannot be read as results.json' compare --report t.txt
+run 0 compare "${two[@]}" --data t.txt --dry-run --out-dir=new
+check "dry run: a line for each run" test "$(grep -c 'parameters' out)" = 6
+check "and nothing is written" test ! -e new
+finish
