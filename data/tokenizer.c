@@ -169,9 +169,8 @@ const la_tokenizer_kind la_tokenizer_kinds[] = {
 /* ---- ids: those of a task, which are no text ------------------------------------------- */
 
 static la_status ids_learn(la_tokenizer *k, la_text text) {
-    (void)text;
-    k->vocab = 0;
-    return LA_OK;
+    (void)k;
+    return la_fail(LA_ARG, "%s has characters or bytes; ids are of a task", text.what);
 }
 
 static la_status ids_load(la_tokenizer *k, const uint32_t *points, int64_t n) {

@@ -192,6 +192,16 @@ START_TEST(a_stored_tokenizer_is_loaded_or_refused) {
     ck_assert_ptr_null(la_tokenizer_points(l, &n));
     ck_assert_int_eq(n, 0);
     la_tokenizer_destroy(l);
+    char none[4];
+    ck_assert_int_eq(la_tokenizer_load(&l, "ids", NULL, 0), LA_OK); /* of a task: no text */
+    ck_assert_int_eq(la_tokenizer_vocab(l), 0);
+    ck_assert_ptr_null(la_tokenizer_points(l, &n));
+    ck_assert_int_eq(la_encode(l, text("a"), ids, &n), LA_DATA);
+    says("no text");
+    ck_assert_int_eq(la_decode(l, 0, none), 0);
+    la_tokenizer_destroy(l);
+    ck_assert_int_eq(la_tokenizer_load(&l, "ids", p, 1), LA_FORMAT);
+    ck_assert_int_eq(la_tokenizer_create(&l, "ids", text("a")), LA_ARG);
     ck_assert_int_eq(la_tokenizer_create(&l, "wrod", text("a")), LA_NAME);
     says("known: char, byte");
 }

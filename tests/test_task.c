@@ -199,10 +199,20 @@ START_TEST(induction_asks_what_followed_the_special_token) {
 }
 END_TEST
 
+/* Where n tokens stand in a text, but for those that are not of it. */
+static int64_t window_of(const la_ids *ids, int64_t n, const int32_t *x) {
+    for (int64_t s = 0; s + n <= TEXT; s++) {
+        int64_t same = 0, i = 0;
+        for (; i < n; i++) same += x[i] >= WORDS || x[i] == la_ids_get(ids, s + i);
+        if (same == n) return s;
+    }
+    ck_abort_msg("the tokens are no window of the text");
+}
+
 START_TEST(needle_changes_three_tokens_of_a_window) {
     enum { L = 20, D = 7, ROWS = 4000 };
     la_ids  ids = text();
-    int32_t x[L], y[L], was[L];
+    int32_t x[L], y[L];
     double  place[L - D] = {0}, value[5] = {0}, even[L];
     int64_t farthest = 0, nearest = TEXT;
     parse("needle:length=20,distance=7,keys=4,values=5");
@@ -210,21 +220,16 @@ START_TEST(needle_changes_three_tokens_of_a_window) {
     ck_assert_int_eq(task.vocab, WORDS + 9);
     for (uint64_t r = 0; r < ROWS; r++) {
         la_task_fill(&task, 1, r, 1, x, y);
-        int p = 0, same = 0;
+        int p = 0, changed = 0;
         while (x[p] < WORDS) p++;
+        for (int i = 0; i < L; i++) changed += x[i] >= WORDS;
+        ck_assert_int_eq(changed, 3);
         ck_assert(x[p] < WORDS + 4 && x[p + D] == x[p]);
         ck_assert(x[p + 1] >= WORDS + 4 && x[p + 1] < WORDS + 9);
         for (int i = 0; i < L; i++) ck_assert_int_eq(y[i], i == p + D ? x[p + 1] : LA_NO_TARGET);
-        for (int64_t s = 0; s + L <= TEXT && !same; s++) { /* the window is of the text */
-            la_ids_copy(&ids, s, L, was);
-            same = 1;
-            for (int i = 0; i < L; i++)
-                same &= i == p || i == p + 1 || i == p + D || x[i] == was[i];
-            if (!same) continue;
-            if (s > farthest) farthest = s;
-            if (s < nearest) nearest = s;
-        }
-        ck_assert(same);
+        int64_t s = window_of(&ids, L, x);
+        if (s > farthest) farthest = s;
+        if (s < nearest) nearest = s;
         place[p]++;
         value[x[p + 1] - WORDS - 4]++;
     }
@@ -236,9 +241,19 @@ START_TEST(needle_changes_three_tokens_of_a_window) {
     ids.n = L - 1;
     FAILS(la_task_on_text(&task, &ids, WORDS), LA_DATA,
           "windows of 20 tokens, and the text has 19");
-    ids.n = L; /* the only window there is */
-    OK(la_task_on_text(&task, &ids, WORDS));
-    la_task_fill(&task, 1, 3, 1, x, y);
+    for (int more = 0; more < 3; more++) { /* from the first window to the last */
+        double window[3] = {0};
+        ids.n = L + more;
+        OK(la_task_on_text(&task, &ids, WORDS));
+        for (uint64_t r = 0; r < ROWS; r++) {
+            la_task_fill(&task, 2, r, 1, x, y);
+            int64_t s = window_of(&ids, L, x);
+            ck_assert_int_le(s, more);
+            window[s]++;
+        }
+        for (int i = 0; i <= more; i++) even[i] = 1.0 / (more + 1);
+        if (more) agrees(more + 1, window, even, ROWS, "windows");
+    }
     drop();
 }
 END_TEST

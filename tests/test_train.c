@@ -131,6 +131,15 @@ START_TEST(metrics_lines) {
         "123731968}\n");
     free(line);
     free(json);
+    m.accuracy = 0.92314; /* of a task */
+    m.val_accuracy = 0.911;
+    line = printed(la_metrics_line, &m), json = printed(la_metrics_json, &m);
+    ck_assert_ptr_nonnull(
+        strstr(line, "| loss 1.8756 | acc 0.9231 | val 2.0089 | val acc 0.9110 | norm"));
+    ck_assert_ptr_nonnull(strstr(json, "\"loss\": 1.8756, \"accuracy\": 0.92314, \"val_loss\": "
+                                       "2.0089, \"val_accuracy\": 0.911, \"lr\""));
+    free(line);
+    free(json);
     m.loss = m.norm = m.lr = m.val_loss = NAN;
     m.tokens_per_s = 0;
     json = printed(la_metrics_json, &m);

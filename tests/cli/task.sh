@@ -64,6 +64,24 @@ run 3 train --resume --out-dir=needle --data=other.txt --max-iters=130
 run 0 train "${args[@]}" --val-frac=0 --max-iters=3 --out-dir=no-test
 check_not "no test rows without a validation text" grep -q val_accuracy no-test/metrics.jsonl
 
+# --- stopped within the evaluation of step 0, and within that of the last step ---
+args=("${small[@]}" --task=mqar:vocab=32,length=512,pairs=2 --max-iters=2 --eval-interval=2)
+run 0 train "${args[@]}" --out-dir=eval.ref
+accuracies() { grep -oE '"step": [0-9]+|"val_[a-z]+": [^,}]+' "$1"; }
+for step in 0 2; do
+  start "${args[@]}" --out-dir=eval$step
+  await_step eval$step $((step - 1))
+  until [ -e eval$step/metrics.jsonl ]; do sleep .02; done
+  sleep .1
+  kill -s TERM "$pid"
+  wait "$pid"
+  run 0 train --resume --out-dir=eval$step
+  accuracies eval$step/metrics.jsonl >a
+  accuracies eval.ref/metrics.jsonl >b
+  check "stopped in the evaluation of step $step: the same accuracies" cmp a b
+  check "metrics are JSON" json_lines eval$step/metrics.jsonl
+done
+
 # --- other ways to run ---
 run 0 train "${small[@]}" --task=mqar --dry-run
 out_says "^mqar: vocabulary 256, rows of 64 tokens, 4 labels a row; accuracy at chance 0\.0078; a guess among the row's values 0\.2500$"
