@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "train/report_page.h"
-#include "train/results_csv.h"
+#include "train/page/report_page.h"
+#include "train/page/results_csv.h"
 
 int main(int argc, char **argv) {
     json_error_t error;

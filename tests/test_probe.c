@@ -7,10 +7,10 @@
 
 #include "data/masking.h"
 #include "train/bench.h"
-#include "train/child.h"
-#include "train/measure.h"
+#include "train/compare/child.h"
+#include "train/compare/measure.h"
 #include "train/picture.h"
-#include "train/probe.h"
+#include "train/compare/probe.h"
 #include "train/show.h"
 #include "train/system.h"
 #include "train/trainer.h"

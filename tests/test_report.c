@@ -4,10 +4,10 @@
 
 #include <unistd.h>
 
-#include "train/page.h"
-#include "train/page_chart.h"
-#include "train/report_page.h"
-#include "train/results_csv.h"
+#include "train/page/page.h"
+#include "train/page/chart.h"
+#include "train/page/report_page.h"
+#include "train/page/results_csv.h"
 
 /* --- what a part of the page writes, as a string to free() --- */
 typedef struct writing {

@@ -20,7 +20,7 @@ follows_schema() { # FILE
   local python
   for python in python3 /usr/bin/python3; do
     if "$python" -c 'import jsonschema' 2>/dev/null; then
-      check "$1 follows its schema" "$python" -m jsonschema -i "$1" "$root/train/results.schema.json"
+      check "$1 follows its schema" "$python" -m jsonschema -i "$1" "$root/train/compare/results.schema.json"
       return
     fi
   done

@@ -17,7 +17,7 @@ sections() { grep -oE '<h2 id="[a-z]+"' "$1" | grep -oE '"[a-z]+"' | tr -d '"' |
 # shellcheck disable=SC2317
 is_valid() { # RESULTS
   "$python" -c 'import json, sys, jsonschema
-jsonschema.validate(*(json.load(open(f)) for f in sys.argv[1:]))' "$1" "$here/../../train/results.schema.json"
+jsonschema.validate(*(json.load(open(f)) for f in sys.argv[1:]))' "$1" "$here/../../train/compare/results.schema.json"
 }
 if "$python" -c 'import jsonschema' 2>/dev/null; then
   check "the sample is as the schema says" is_valid "$here/sample.json"

@@ -1,15 +1,15 @@
 /* compare -- trains attention variants alike, and writes a report of how they differ:
  *   compare --attn=softmax --attn=elu1 --data corpus.txt */
-#include "train/compare.h"
+#include "train/compare/compare.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "tensor/parallel.h"
-#include "train/compare_screen.h"
+#include "train/compare/screen.h"
 #include "train/folder.h"
-#include "train/report_page.h"
-#include "train/results_csv.h"
+#include "train/page/report_page.h"
+#include "train/page/results_csv.h"
 #include "train/save_file.h"
 #include "train/system.h"
 #include "train/tool.h"

@@ -1,0 +1,49 @@
+/* measured.c -- all measurements in turn, each a record, and their way into results.json. */
+#include "train/compare/measured.h"
+
+#include "train/compare/screen.h"
+#include "train/system.h"
+
+la_status la_compare_measure(la_comparison *k) {
+    int n = k->n_variants * (k->n_problems + LA_MACHINE_PARTS), done = 0;
+    for (int v = 0; v < k->n_variants; v++) {
+        for (int p = 0; p < k->n_problems; p++, done++) {
+            const la_run_plan *r = la_model_run(k, p, v);
+            if (!r || k->problem[p].task) continue;
+            la_screen_step(k, "models", k->variant[v].name, done, n);
+            LA_TRY(la_measure_model(k, r));
+            if (la_signal_stop()) return LA_OK;
+        }
+        for (int part = 0; part < LA_MACHINE_PARTS; part++, done++) {
+            if (!k->c->longest && part < 2) continue;
+            la_screen_step(k, la_part_name(part), k->variant[v].name, done, n);
+            la_status s = la_measure_part(k, part, v);
+            if (la_signal_stop()) return LA_OK;
+            LA_TRY(s);
+        }
+    }
+    la_screen_step(k, "", "", n, n);
+    return LA_OK;
+}
+
+void la_append_rows(json_t *list, const json_t *rows, const json_t *whose) {
+    size_t        i;
+    const json_t *row;
+    json_array_foreach(rows, i, row) {
+        json_t *copy = json_copy(json_array_get(rows, i));
+        json_object_update(copy, (json_t *)(uintptr_t)whose);
+        json_array_append_new(list, copy);
+    }
+}
+
+la_status la_compare_put_measures(la_comparison *k, json_t *results) {
+    for (int v = 0; v < k->n_variants; v++) {
+        for (int p = 0; p < k->n_problems; p++) {
+            const la_run_plan *r = la_model_run(k, p, v);
+            if (r && !k->problem[p].task) LA_TRY(la_put_model(k, r, results));
+        }
+        LA_TRY(la_put_machine(k, v, results));
+    }
+    la_put_slopes(k, json_object_get(results, "speed"));
+    return LA_OK;
+}

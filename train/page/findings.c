@@ -1,0 +1,177 @@
+/* findings.c -- who was better, in words; a table and a chart of each problem follow. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/page/findings.h"
+
+double la_finding_number(const la_finding *r, const char *of, const char *what) {
+    return la_json_number(json_object_get(r->summary, of), what);
+}
+
+const char *la_findings_measure(const la_findings *f) { return f->accuracy ? "accuracy" : "loss"; }
+
+/* Lower loss first, higher accuracy first, what is not known last. */
+static int by_loss(const void *a, const void *b) {
+    const double x = ((const la_finding *)a)->measure, y = ((const la_finding *)b)->measure;
+    if (!isfinite(x) || !isfinite(y)) return isfinite(y) - isfinite(x);
+    return (x > y) - (x < y);
+}
+
+static int by_accuracy(const void *a, const void *b) {
+    const double x = ((const la_finding *)a)->measure, y = ((const la_finding *)b)->measure;
+    if (!isfinite(x) || !isfinite(y)) return isfinite(y) - isfinite(x);
+    return (x < y) - (x > y);
+}
+
+static void add_baseline(la_findings *f, const char *name, double measure, double loss) {
+    if (f->n == LA_FINDINGS || (!isfinite(measure) && !isfinite(loss))) return;
+    la_finding *r = &f->rows[f->n++];
+    *r = (la_finding){.measure = measure, .loss = loss, .variant = -1};
+    snprintf(r->name, sizeof r->name, "%s", name);
+}
+
+static void gather(la_page *p, la_findings *f) {
+    const json_t *list = la_page_list(p, "summary"), *s, *b;
+    for (size_t i = 0; (s = json_array_get(list, i)) && f->n < LA_FINDINGS; i++) {
+        if (!la_json_is_of(s, f->name, NULL)) continue;
+        la_finding *r = &f->rows[f->n++];
+        *r = (la_finding){.summary = s, .variant = la_page_variant(p, la_json_text(s, "variant"))};
+        snprintf(r->name, sizeof r->name, "%s", la_json_text(s, "variant"));
+        r->measure = la_finding_number(r, la_findings_measure(f), "mean");
+        r->loss = la_finding_number(r, "loss", "mean");
+    }
+    if (!f->n) return;
+    list = json_object_get(f->problem, "baselines");
+    for (size_t i = 0; (b = json_array_get(list, i)); i++) {
+        const double loss = la_json_number(b, "loss");
+        add_baseline(f, la_json_text(b, "name"), f->accuracy ? NAN : loss, loss);
+    }
+    if (f->accuracy) {
+        add_baseline(f, "a guess among all answers", la_json_number(f->problem, "chance"), NAN);
+        add_baseline(f, "a guess among the answers in the row",
+                     la_json_number(f->problem, "context_chance"), NAN);
+    }
+    qsort(f->rows, f->n, sizeof *f->rows, f->accuracy ? by_accuracy : by_loss);
+}
+
+/* --- words --- */
+const json_t *la_finding_difference(const la_finding *r) {
+    const json_t *d = r->summary ? json_object_get(r->summary, "difference") : NULL;
+    return json_is_object(d) ? d : NULL;
+}
+
+const la_finding *la_findings_first(const la_findings *f) {
+    for (size_t i = 0; i < f->n; i++)
+        if (f->rows[i].summary && f->rows[i].variant == 0) return &f->rows[i];
+    return NULL;
+}
+
+static const la_finding *best_of(const la_findings *f, int baselines) {
+    for (size_t i = 0; i < f->n; i++)
+        if ((f->rows[i].summary == NULL) == baselines && isfinite(f->rows[i].measure))
+            return &f->rows[i];
+    return NULL;
+}
+
+static void put_best(la_page *p, const la_findings *f) {
+    const la_finding *best = best_of(f, 0);
+    if (!best) {
+        la_page_put(p, "No run came to a result. ");
+        return;
+    }
+    const double half = la_finding_number(best, la_findings_measure(f), "ci95");
+    const int    n = (int)la_json_number(best->summary, "n");
+    la_page_put(p, "The %s mean %s is that of <b>%s</b>, %.4f", f->accuracy ? "highest" : "lowest",
+                f->accuracy ? "validation accuracy" : "validation loss", best->name, best->measure);
+    if (!f->accuracy) la_page_put(p, " nats a token");
+    if (isfinite(half))
+        la_page_put(p, " ± %.4f (%d seeds; half width of the 95 %% confidence interval). ", half,
+                    n);
+    else
+        la_page_put(p, ", from %d seed%s: no interval, and no difference can be told from chance. ",
+                    n, n == 1 ? "" : "s");
+}
+
+/* "Higher than softmax: a (+0.01), b (+0.02). "; which: 1 above, -1 below, 0 not told apart */
+static void put_group(la_page *p, const la_findings *f, const la_finding *first, int which) {
+    int n = 0;
+    for (size_t i = 0; i < f->n; i++) {
+        const la_finding *r = &f->rows[i];
+        const json_t     *d = la_finding_difference(r);
+        const double      mean = la_json_number(d, "mean");
+        if (!d || !isfinite(mean) || !isfinite(la_json_number(d, "ci95"))) continue;
+        const int sure = json_is_true(json_object_get(d, "distinguishable"));
+        const int is = sure ? (mean > 0 ? 1 : -1) : 0;
+        if (is != which) continue;
+        if (!n++) {
+            if (which)
+                la_page_put(p, "%s %s than %s, on the same seeds: ", which > 0 ? "Higher" : "Lower",
+                            la_findings_measure(f), first->name);
+            else
+                la_page_put(p, "Not distinguishable from %s: ", first->name);
+        } else {
+            la_page_put(p, ", ");
+        }
+        la_page_put(p, "<b>%s</b> (%+.4f ± %.4f)", r->name, mean, la_json_number(d, "ci95"));
+    }
+    if (n) la_page_put(p, ". ");
+}
+
+static void put_lost(la_page *p, const la_findings *f) {
+    for (size_t i = 0; i < f->n; i++) {
+        const la_finding *r = &f->rows[i];
+        if (!r->summary) continue;
+        const int n = (int)la_json_number(r->summary, "n");
+        const int diverged = (int)la_json_number(r->summary, "diverged");
+        const int failed = (int)la_json_number(r->summary, "failed");
+        if (diverged)
+            la_page_put(p, "<b>%s</b> diverged in %d of %d runs. ", r->name, diverged,
+                        n + diverged + failed);
+        if (failed)
+            la_page_put(p, "<b>%s</b> failed in %d of %d runs. ", r->name, failed,
+                        n + diverged + failed);
+    }
+}
+
+static void put_against_counting(la_page *p, const la_findings *f) {
+    const la_finding *base = best_of(f, 1);
+    int               better = 0, variants = 0;
+    if (!base) return;
+    for (size_t i = 0; i < f->n; i++) {
+        const la_finding *r = &f->rows[i];
+        if (!r->summary || !isfinite(r->measure)) continue;
+        variants++;
+        better += f->accuracy ? r->measure > base->measure : r->measure < base->measure;
+    }
+    la_page_put(p,
+                "%d of %d variants are better than the best reference without a model, "
+                "<b>%s</b> with %.4f. ",
+                better, variants, base->name, base->measure);
+}
+
+static void put_problem(la_page *p, const json_t *problem) {
+    la_findings f = {.problem = problem, .name = la_json_text(problem, "name")};
+    f.accuracy = strcmp(la_json_text(problem, "measure"), "val_accuracy") == 0;
+    gather(p, &f);
+    const la_finding *first = la_findings_first(&f);
+    if (!f.n) return;
+    la_page_put(p, "<h3>%s</h3>\n<p>", f.name);
+    put_best(p, &f);
+    for (int which = 1; first && which >= -1; which--)
+        put_group(p, &f, first, f.accuracy ? which : -which);
+    put_lost(p, &f);
+    put_against_counting(p, &f);
+    la_page_put(p, "</p>\n");
+    la_findings_chart(p, &f);
+    la_findings_table(p, &f);
+}
+
+void la_page_findings(la_page *p) {
+    const json_t *list = la_page_list(p, "problems"), *q;
+    if (!json_array_size(la_page_list(p, "summary"))) return;
+    la_page_section(p, "findings", "Findings");
+    la_page_put(p, "<p>Differences and p values compare each variant with the first alone, and are "
+                   "not corrected for the number of comparisons.</p>\n");
+    for (size_t i = 0; (q = json_array_get(list, i)); i++) put_problem(p, q);
+}

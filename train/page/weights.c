@@ -1,0 +1,127 @@
+/* weights.c -- what the heads look at: the entropy of their weights, and pictures of them. */
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/page/chart.h"
+#include "train/save_file.h"
+
+/* --- entropy --- */
+static int number_of(la_page *p, const char *problem, const char *what) { /* layers or heads */
+    const json_t *list = la_page_list(p, "entropy"), *e;
+    int           most = 0;
+    for (size_t i = 0; (e = json_array_get(list, i)); i++)
+        if (la_json_is_of(e, problem, NULL)) most = (int)fmax(most, la_json_number(e, what) + 1);
+    return most;
+}
+
+/* The heads of a layer side by side, the variants of a head a little apart. */
+static void put_entropy(la_page *p, const char *problem) {
+    const json_t *list = la_page_list(p, "entropy"), *e;
+    const int     layers = number_of(p, problem, "layer");
+    const double  heads = number_of(p, problem, "head");
+    const size_t  variants = json_array_size(la_page_list(p, "variants"));
+    char          caption[384];
+    la_chart     *c = la_chart_begin("layer (within it: heads from left to right)",
+                                     "entropy / entropy of equal weights");
+    for (size_t v = 0; v < variants; v++) {
+        la_chart_series(c, LA_CHART_POINT, (int)v);
+        for (size_t i = 0; (e = json_array_get(list, i)); i++) {
+            if (!la_json_is_of(e, problem, la_page_variant_name(p, v))) continue;
+            const double within =
+                la_json_number(e, "head") + .15 + .7 * ((double)v + .5) / (double)variants;
+            la_chart_point(c, la_json_number(e, "layer") - .5 + within / heads,
+                           la_json_number(e, "mean") / la_json_number(e, "uniform"));
+        }
+    }
+    la_chart_y(c, 0, 1.04);
+    la_chart_level(c, 1, "equal");
+    for (int layer = 1; layer < layers; layer++) la_chart_upright(c, layer - .5);
+    snprintf(caption, sizeof caption,
+             "%.100s: entropy of the weights of each head, as a part of that of equal weights over "
+             "the same tokens. 1: all tokens alike; near 0: one token.",
+             problem);
+    la_chart_end(p, c, caption);
+}
+
+static void put_entropy_table(la_page *p, const char *problem) {
+    const json_t *list = la_page_list(p, "entropy"), *e;
+    la_page_put(p, "<details%s><summary>Each head</summary>\n", p->no_gnuplot ? " open" : "");
+    la_table_begin(p, "Entropy of implied weights, nats, mean over rows");
+    la_table_words(p, "variant");
+    la_table_column(p, "layer", "");
+    la_table_column(p, "head", "");
+    la_table_words(p, "attention");
+    la_table_column(p, "entropy", "nats");
+    la_table_column(p, "of equal weights", "nats, over the same tokens");
+    la_table_column(p, "negative", "part of the sum of |w| that is below 0");
+    la_table_body(p);
+    for (size_t i = 0; (e = json_array_get(list, i)); i++) {
+        if (!la_json_is_of(e, problem, NULL)) continue;
+        la_page_put(p, "<tr><th scope=\"row\">%s</th>", la_json_text(e, "variant"));
+        la_table_count(p, la_json_number(e, "layer"));
+        la_table_count(p, la_json_number(e, "head"));
+        la_page_put(p, "<td>%s</td>", la_json_text(e, "attn"));
+        la_table_cell(p, "%.3f", la_json_number(e, "mean"));
+        la_table_cell(p, "%.3f", la_json_number(e, "uniform"));
+        la_table_cell(p, "%.3f", la_json_number(e, "negative"));
+        la_page_put(p, "</tr>\n");
+    }
+    la_table_end(p);
+    la_page_put(p, "</details>\n");
+}
+
+void la_page_entropy(la_page *p) {
+    const json_t *list = la_page_list(p, "problems"), *q;
+    int           begun = 0;
+    for (size_t i = 0; (q = json_array_get(list, i)); i++) {
+        const char *name = la_json_text(q, "name");
+        if (!number_of(p, name, "head")) continue;
+        if (!begun++) {
+            la_page_section(p, "weights", "Entropy of the weights");
+            la_page_put(p, "<p>Weights are taken as |w| / sum |w|.</p>\n");
+        }
+        la_page_put(p, "<h3>%s</h3>\n", name);
+        la_page_legend(p, la_page_list(p, "entropy"), name);
+        la_page_put(p, "<div class=\"charts\">\n");
+        put_entropy(p, name);
+        la_page_put(p, "</div>\n");
+        put_entropy_table(p, name);
+    }
+}
+
+/* --- pictures --- */
+static int is_picture(const struct dirent *d) {
+    const size_t n = strlen(d->d_name);
+    return n > 4 && d->d_name[0] != '.' && strcmp(d->d_name + n - 4, ".svg") == 0;
+}
+
+static void put_picture(la_page *p, const char *file) {
+    char           path[4096], name[256];
+    unsigned char *svg = NULL;
+    size_t         n = 0;
+    snprintf(name, sizeof name, "%.*s", (int)strlen(file) - 4, file);
+    const int fits = snprintf(path, sizeof path, "%s/%s", p->pictures_dir, file) < (int)sizeof path;
+    la_page_put(p, "<h3>%s</h3>\n<figure class=\"picture\">", name);
+    la_status s = fits ? la_file_read(&svg, &n, path) : la_fail(LA_IO, "%s: a long path", file);
+    if (s == LA_OK) s = la_page_svg(p, (const char *)svg, n, name);
+    if (s != LA_OK) la_page_put(p, "<figcaption>Left out: %s.</figcaption>", la_error());
+    la_page_put(p, "</figure>\n");
+    free(svg);
+}
+
+void la_page_pictures(la_page *p) {
+    struct dirent **list = NULL;
+    const int n = p->pictures_dir ? scandir(p->pictures_dir, &list, is_picture, alphasort) : 0;
+    for (int i = 0; i < n; i++) {
+        if (i == 0) {
+            la_page_section(p, "pictures", "Attention");
+            la_page_put(p, "<p>What each token of a text looks at: a row of a picture has the "
+                           "weights of one token.</p>\n");
+        }
+        put_picture(p, list[i]->d_name);
+        free(list[i]);
+    }
+    free(list);
+}
