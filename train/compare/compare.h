@@ -35,6 +35,7 @@ typedef struct la_problem {
 typedef struct la_variant {
     const char *name, *attn; /* as typed; without the options                                  */
     la_own      own;
+    int         own_rate; /* --lr is among its own options: no rate is chosen for it             */
 } la_variant;
 
 typedef enum la_run_state_of {
@@ -104,7 +105,10 @@ la_status la_compare_number(const char *text, bool whole, double least, double m
                             double *x);
 
 /* --- problem.c: texts and tasks --- */
-la_status la_problem_open(la_comparison *k, la_problem *p, const la_config *train);
+/* Reads it once: p->about, vocab, hash.  train: the options of one of its runs. */
+la_status la_problem_open(la_problem *p, const la_config *train);
+/* Counting baselines of a text into p->about, from their record or with a new one. */
+la_status la_problem_count(la_comparison *k, la_problem *p, const la_config *train);
 
 /* --- record.c: what a run has found --- */
 /* The record of an ended training, from its folder.  code: its exit code; message: its last words. */

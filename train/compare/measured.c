@@ -4,8 +4,18 @@
 #include "train/compare/screen.h"
 #include "train/system.h"
 
+static int first_run(const la_comparison *k, int problem) {
+    int i = 0;
+    while (k->run[i].problem != problem) i++;
+    return i;
+}
+
 la_status la_compare_measure(la_comparison *k) {
-    int n = k->n_variants * (k->n_problems + LA_MACHINE_PARTS), done = 0;
+    int n = k->n_problems + k->n_variants * (k->n_problems + LA_MACHINE_PARTS), done = 0;
+    for (int p = 0; p < k->n_problems; p++, done++) {
+        la_screen_step(k, "counting words", k->problem[p].name, done, n);
+        LA_TRY(la_problem_count(k, k->problem + p, &k->run[first_run(k, p)].config));
+    }
     for (int v = 0; v < k->n_variants; v++) {
         for (int p = 0; p < k->n_problems; p++, done++) {
             const la_run_plan *r = la_model_run(k, p, v);

@@ -113,6 +113,7 @@ static la_status read_variants(la_comparison *k) {
         la_attn_pattern ignored;
         LA_TRY(read_own(k, word[i], &v->attn, &v->own));
         LA_TRY(la_attn_pattern_parse(v->attn, 0, &ignored));
+        for (int j = 0; j < v->own.n; j++) v->own_rate |= !strncmp(v->own.option[j], "--lr=", 5);
         for (int j = 0; j < i; j++)
             if (!strcmp(k->variant[j].name, v->name))
                 return la_fail(LA_ARG, "--attn '%s' is given twice", v->name);
@@ -271,6 +272,7 @@ static la_status complete(la_comparison *k, la_run_plan *r) {
         LA_TRY(facts(k, r));
     }
     r->steps = r->config.max_iters;
+    r->lr = r->config.lr;
     LA_TRY(identity(k, r));
     LA_TRY(la_record_load(k, r->id, &r->record));
     if (r->record) r->state = LA_RUN_RECORDED;
@@ -298,7 +300,7 @@ la_status la_compare_add_sweeps(la_comparison *k) {
     for (int64_t s = 0; s < k->c->sweep_seeds; s++)
         for (int p = 0; p < k->n_problems; p++)
             for (int v = 0; v < k->n_variants; v++)
-                for (int i = 0; i < k->n_rates; i++)
+                for (int i = 0; i < k->n_rates && !k->variant[v].own_rate; i++)
                     LA_TRY(la_compare_add(k, p, v, FIRST_SWEEP_SEED + s, k->rate[i], 1));
     return LA_OK;
 }
@@ -331,7 +333,7 @@ double la_compare_sweep_loss(const la_comparison *k, int problem, int variant, d
 
 double la_compare_rate(const la_comparison *k, int problem, int variant) {
     double best = NAN, least = INFINITY;
-    if (k->n_rates == 1) return k->rate[0];
+    if (k->n_rates == 1 || k->variant[variant].own_rate) return k->rate[0];
     for (int i = 0; i < k->n_rates; i++) {
         int    n;
         double loss = la_compare_sweep_loss(k, problem, variant, k->rate[i], &n);
@@ -346,7 +348,7 @@ static la_status open_problem(la_comparison *k, int i) {
     la_run_plan probe = {.problem = i, .seed = k->seed[0], .lr = k->rate[0]};
     la_config_init(&probe.config);
     la_status s = arguments(k, &probe, 0);
-    if (s == LA_OK) s = la_problem_open(k, k->problem + i, &probe.config);
+    if (s == LA_OK) s = la_problem_open(k->problem + i, &probe.config);
     la_config_free(&probe.config);
     return s == LA_OK || s == LA_NOMEM ? s : la_fail(s, "%s: %s", k->problem[i].name, la_error());
 }

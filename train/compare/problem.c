@@ -31,40 +31,56 @@ static la_status count_words(const la_texts *t, int64_t block, json_t *list) {
     return s;
 }
 
-static la_status baselines(la_comparison *k, const la_problem *p, const la_texts *t, const la_config *c,
-                           json_t **list) {
-    char name[64], at[LA_NUMBER_TEXT];
-    snprintf(name, sizeof name, "counts-%016llx-%s-%s-%lld", (unsigned long long)p->hash, c->tokenizer,
-             la_number_text(c->val_frac, at), (long long)c->block_size);
-    LA_TRY(la_record_load(k, name, list));
-    if (*list) return LA_OK;
-    *list = json_array();
-    if (!*list) return la_fail(LA_NOMEM, "no memory for the baselines");
-    la_status s = count_words(t, c->block_size, *list);
-    if (s == LA_OK && !k->c->dry_run) s = la_record_save(k, name, json_incref(*list));
+/* ID of the record: what the counts depend on. */
+static const char *record_name(la_comparison *k, const la_problem *p, const la_config *c) {
+    char at[LA_NUMBER_TEXT];
+    return la_arena_printf(&k->arena, "counts-%016llx-%s-%s-%lld", (unsigned long long)p->hash, c->tokenizer,
+                           la_number_text(c->val_frac, at), (long long)c->block_size);
+}
+
+static la_status count(la_comparison *k, const char *name, const la_config *c) {
+    la_texts t;
+    json_t  *list = json_array();
+    if (!list) return la_fail(LA_NOMEM, "no memory for the baselines");
+    la_status s = la_texts_open(&t, c, NULL);
+    if (s == LA_OK) {
+        s = count_words(&t, c->block_size, list);
+        la_texts_close(&t);
+    }
+    if (s == LA_OK) return la_record_save(k, name, list);
+    json_decref(list);
     return s;
 }
 
-static la_status open_text(la_comparison *k, la_problem *p, const la_texts *t, const la_config *c) {
-    char    hash[24];
-    json_t *list = NULL;
+la_status la_problem_count(la_comparison *k, la_problem *p, const la_config *train) {
+    const char *name = record_name(k, p, train);
+    json_t     *list;
+    if (p->task || strcmp(train->objective, "causal")) return LA_OK;
+    if (!name) return la_fail(LA_NOMEM, "no memory for the name of a record");
+    LA_TRY(la_record_load(k, name, &list));
+    if (!list) {
+        LA_TRY(count(k, name, train));
+        LA_TRY(la_record_load(k, name, &list));
+    }
+    if (list) json_object_set_new(p->about, "baselines", list);
+    return LA_OK;
+}
+
+static la_status open_text(la_problem *p, const la_texts *t) {
+    char hash[24];
     if (!t->valid.n)
         return la_fail(LA_DATA, "%s has no validation part to compare by: take a --val-frac above 0", p->spec);
     p->hash = la_corpus_hash(&t->corpus);
     p->vocab = la_tokenizer_vocab(t->tokenizer);
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)p->hash);
-    la_status s = strcmp(c->objective, "causal") ? LA_OK : baselines(k, p, t, c, &list);
-    if (s == LA_OK)
-        p->about = json_pack(
-            "{s:s,s:s,s:s,s:o,s:s,s:I,s:I,s:s,s:I,s:I,s:n,s:n,s:O}", "name", p->name, "kind", "text", "spec", p->spec,
-            "what", json_sprintf("%lld tokens to train on, %lld to validate, vocabulary %lld", (long long)t->train.n,
-                                 (long long)t->valid.n, (long long)p->vocab),
-            "measure", "val_loss", "vocab", (json_int_t)p->vocab, "bytes",
-            (json_int_t)la_corpus_size(&t->corpus), "hash", hash, "train_tokens", (json_int_t)t->train.n,
-            "valid_tokens", (json_int_t)t->valid.n, "chance", "context_chance", "baselines",
-            list ? list : json_array());
-    json_decref(list);
-    return s != LA_OK || p->about ? s : la_fail(LA_NOMEM, "no memory for what is known of %s", p->spec);
+    p->about = json_pack(
+        "{s:s,s:s,s:s,s:o,s:s,s:I,s:I,s:s,s:I,s:I,s:n,s:n,s:[]}", "name", p->name, "kind", "text", "spec", p->spec,
+        "what", json_sprintf("%lld tokens to train on, %lld to validate, vocabulary %lld", (long long)t->train.n,
+                             (long long)t->valid.n, (long long)p->vocab),
+        "measure", "val_loss", "vocab", (json_int_t)p->vocab, "bytes", (json_int_t)la_corpus_size(&t->corpus), "hash",
+        hash, "train_tokens", (json_int_t)t->train.n, "valid_tokens", (json_int_t)t->valid.n, "chance",
+        "context_chance", "baselines");
+    return p->about ? LA_OK : la_fail(LA_NOMEM, "no memory for what is known of %s", p->spec);
 }
 
 static la_status open_task(la_problem *p, const la_texts *t) {
@@ -81,10 +97,10 @@ static la_status open_task(la_problem *p, const la_texts *t) {
     return p->about ? LA_OK : la_fail(LA_NOMEM, "no memory for what is known of %s", p->spec);
 }
 
-la_status la_problem_open(la_comparison *k, la_problem *p, const la_config *train) {
+la_status la_problem_open(la_problem *p, const la_config *train) {
     la_texts t;
     LA_TRY(la_texts_open(&t, train, NULL));
-    la_status s = p->task ? open_task(p, &t) : open_text(k, p, &t, train);
+    la_status s = p->task ? open_task(p, &t) : open_text(p, &t);
     la_texts_close(&t);
     return s;
 }

@@ -208,6 +208,7 @@ static json_t *sweeps(const la_comparison *k) {
     json_t *list = json_array();
     for (int p = 0; k->n_rates > 1 && p < k->n_problems; p++)
         for (int v = 0; v < k->n_variants; v++) {
+            if (k->variant[v].own_rate) continue;
             json_t *tried = json_array();
             for (int i = 0; i < k->n_rates; i++) {
                 int    n;

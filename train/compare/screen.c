@@ -157,7 +157,7 @@ static void print_row(const json_t *row, const char *measure, int width) {
         printf(" +- %-8.4f", half);
     else
         printf(" %-11s", "");
-    if (json_is_null(d))
+    if (json_is_null(d) || !isfinite(mean))
         printf(" %-28s", "");
     else if (isfinite(number(d, "ci95")))
         printf(" %+8.4f +- %-7.4f %-8s", number(d, "mean"), number(d, "ci95"),
