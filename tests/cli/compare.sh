@@ -95,7 +95,7 @@ rm -rf whole/runs
 run 0 compare "${two[@]}" --data t.txt --seeds=3 "${short[@]}" --longest=0 --out-dir=whole --quiet
 check_not "with records, nothing is trained" test -d whole/runs
 run 0 compare --report whole/results.json
-check "only the report" test "$(grep -c . out)" = 1
+check "report and table only" test "$(tr '\n' ' ' <out)" = "whole/report.html whole/results.csv "
 
 # --- stopped and killed ---
 long=("${two[@]}" --data t.txt --seeds=2 "${tiny[@]}" --max-iters=300 --eval-interval=50 --eval-iters=2 --longest=0)

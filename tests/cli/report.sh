@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# report.sh -- report.html and results.csv of a small made-up comparison: with charts, and without gnuplot.
+# report.sh -- compare --report on a small made-up comparison: with charts, and without gnuplot.
 # shellcheck source=tests/cli/_lib.sh
 here=$(cd "$(dirname "$0")/../report" && pwd)
 . "$(dirname "$0")/_lib.sh" "$1"
 python=$(command -v python3) || { echo "python3 is not there" && exit 77; }
 "$python" -c 'import html.parser, xml.etree.ElementTree' 2>/dev/null || { echo "python3 is not whole" && exit 77; }
 
-sound() { # NAME [no-charts]: NAME.html and NAME.csv
+# a folder with results.json
+results() { # DIR [RESULTS]
+  mkdir -p "$1" && cp "${2:-$here/sample.json}" "$1/results.json"
+}
+sound() { # DIR [no-charts]: its page and table
   checks=$((checks + 1))
-  "$python" "$here/check.py" "${json:-$here/sample.json}" "$1.html" "$1.csv" "${@:2}" >said 2>&1 ||
+  "$python" "$here/check.py" "$1/results.json" "$1/report.html" "$1/results.csv" "${@:2}" >said 2>&1 ||
     fail "$1: $(head -n 20 said)"
 }
 # The ids of the sections, in the page's order.
@@ -25,29 +29,31 @@ else
   skipped "python3 has no jsonschema"
 fi
 
-mkdir pictures
-cat >pictures/softmax.svg <<'X'
+results full
+mkdir full/pictures
+cat >full/pictures/softmax.svg <<'X'
 <?xml version="1.0"?>
 <svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" viewBox="0 0 9 9"><title>t</title>
 <style>text, .a b { font: 8px serif } #own { fill: red }</style><g id="own"><text>q</text></g><use href='#own'/></svg>
 X
-sed 's/own/its/g' pictures/softmax.svg >pictures/elu1.svg
-echo '<svg viewBox="0 0 9 9"><script>x()</script></svg>' >pictures/script.svg
-echo 'no picture' >pictures/text.svg
+sed 's/own/its/g' full/pictures/softmax.svg >full/pictures/elu1.svg
+echo '<svg viewBox="0 0 9 9"><script>x()</script></svg>' >full/pictures/script.svg
+echo 'no picture' >full/pictures/text.svg
 
 # --- without gnuplot ---
 mkdir none
-last="make_report without gnuplot"
-PATH=$work/none "$bin/make_report" "$here/sample.json" - bare.html bare.csv >out 2>err
+results bare
+last="compare --report without gnuplot"
+PATH=$work/none "$bin/compare" --report bare/results.json >out 2>err
 code=$?
 check "exit code" test "$code" = 0
 err_says 'no charts, since gnuplot is not installed \(Debian: gnuplot-nox\)'
 sound bare no-charts
-check "a sentence in the page" grep -qF 'drawn by gnuplot, which is not installed here' bare.html
-check "all tables" test "$(grep -c '<table' bare.html)" -ge 12
-check "all parts but curves and pictures" test "$(sections bare.html)" = \
+check "a sentence in the page" grep -qF 'drawn by gnuplot, which is not installed here' bare/report.html
+check "all tables" test "$(grep -c '<table' bare/report.html)" -ge 12
+check "all parts but curves and pictures" test "$(sections bare/report.html)" = \
   "what findings speed retrieval positions weights gradcheck samples rates settings runs "
-check "not complete" grep -qF '<strong>Not complete.</strong>' bare.html
+check "not complete" grep -qF '<strong>Not complete.</strong>' bare/report.html
 
 # --- a gnuplot that fails: its last line, and what was at the path stays ---
 cat >none/gnuplot <<'X'
@@ -57,38 +63,42 @@ echo 'line 7: out of ink' >&2
 exit 3
 X
 chmod +x none/gnuplot
-echo before >kept.html
-last="make_report with a gnuplot that fails"
-PATH=$work/none:$PATH "$bin/make_report" "$here/sample.json" - kept.html kept.csv >out 2>err
+results kept
+echo before >kept/report.html
+last="compare --report with a gnuplot that fails"
+PATH=$work/none:$PATH "$bin/compare" --report kept/results.json >out 2>err
 code=$?
 check "exit code" test "$code" = 1
 err_says 'gnuplot ended with exit code 3: line 7: out of ink'
-check "the page before is still there" test "$(cat kept.html)" = before
+check "the page before is still there" test "$(cat kept/report.html)" = before
 
 # --- what is refused ---
-sed 's/lina-results-1/lina-results-9/' "$here/sample.json" >other.json
-run 1 make_report other.json - other.html other.csv
+results other
+sed -i 's/lina-results-1/lina-results-9/' other/results.json
+run 3 compare --report other/results.json
 err_says 'of the schema "lina-results-9", and not lina-results-1'
-check "nothing was written" test ! -e other.html
+check "nothing was written" test ! -e other/report.html
 
 # --- with charts ---
 if ! command -v gnuplot >/dev/null; then
   skipped "gnuplot is not there"
   finish
 fi
-run 0 make_report "$here/sample.json" pictures full.html full.csv
+run 0 compare --report full/results.json
 err_empty
 sound full
-check "all parts, in their order" test "$(sections full.html)" = \
+check "all parts, in their order" test "$(sections full/report.html)" = \
   "what findings learning speed retrieval positions weights pictures gradcheck samples rates settings runs "
-check "pictures" test "$(grep -c 'class="picture"' full.html)" = 4
-check "two are not taken" test "$(grep -c 'Left out: ' full.html)" = 2
-check "styles stay within" grep -qE '#d[0-9]+ text, #d[0-9]+ \.a b \{.*#d([0-9]+) #d\1-own \{' full.html
-check "every chart has a caption" test "$(grep -c '<figure><svg' full.html)" = "$(grep -c '</svg><figcaption>' full.html)"
-check "not distinguishable" grep -qF 'not distinguishable</small>' full.html
-check "diverged" grep -qF '</b> diverged in 1 of 3 runs' full.html
-check "refused" grep -qF '>refused: needs 18.2 GiB' full.html
-check "the file is the same again" test -z "$("$bin/make_report" "$here/sample.json" pictures again.html again.csv && cmp full.html again.html 2>&1)"
+check "pictures" test "$(grep -c 'class="picture"' full/report.html)" = 4
+check "two are not taken" test "$(grep -c 'Left out: ' full/report.html)" = 2
+check "styles stay within" grep -qE '#d[0-9]+ text, #d[0-9]+ \.a b \{.*#d([0-9]+) #d\1-own \{' full/report.html
+check "every chart has a caption" test "$(grep -c '<figure><svg' full/report.html)" = "$(grep -c '</svg><figcaption>' full/report.html)"
+check "not distinguishable" grep -qF 'not distinguishable</small>' full/report.html
+check "diverged" grep -qF '</b> diverged in 1 of 3 runs' full/report.html
+check "refused" grep -qF '>refused: needs 18.2 GiB' full/report.html
+cp full/report.html first.html
+run 0 compare --report full/results.json
+check "the file is the same again" cmp first.html full/report.html
 check "no temporaries" no_temporaries .
 
 # --- parts without data are left out; one seed ---
@@ -114,13 +124,15 @@ for x in r["summary"]:
         x["difference"]["distinguishable"] = False
 print(json.dumps(r))
 X
-run 0 make_report few.json - few.html few.csv
-check "few parts" test "$(sections few.html)" = "what findings learning settings runs "
-check "one seed" grep -qF 'from 1 seed: no interval' few.html
-check_not "complete" grep -qF 'Not complete' few.html
-check_not "no number that is none" grep -qiE '>[-+]?(nan|inf)<' few.html
+results few few.json
+run 0 compare --report few/results.json
+check "few parts" test "$(sections few/report.html)" = "what findings learning settings runs "
+check "one seed" grep -qF 'from 1 seed: no interval' few/report.html
+check_not "complete" grep -qF 'Not complete' few/report.html
+check_not "no number that is none" grep -qiE '>[-+]?(nan|inf)<' few/report.html
 echo '{"schema": "lina-results-1"}' >empty.json
-run 0 make_report empty.json - empty.html empty.csv
-check "nothing to show is a page too" test "$(sections empty.html)" = "what "
-check_not "and no chart" grep -qF '<figure' empty.html
+results empty empty.json
+run 0 compare --report empty/results.json
+check "nothing to show is a page too" test "$(sections empty/report.html)" = "what "
+check_not "and no chart" grep -qF '<figure' empty/report.html
 finish

@@ -87,7 +87,7 @@ static la_status dry_run(la_comparison *k) {
     return LA_OK;
 }
 
-/* --report: the page of results that are there. */
+/* --report: page and table of results that are there. */
 static la_status report(const char *path) {
     json_error_t error;
     json_t      *results = json_load_file(path, 0, &error);
@@ -95,6 +95,7 @@ static la_status report(const char *path) {
     const char *slash = strrchr(path, '/');
     char       *dir = slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
     la_status   s = dir ? write_report(results, dir) : la_fail(LA_NOMEM, "no memory for a name");
+    if (s == LA_OK) s = write_csv(results, dir);
     json_decref(results);
     free(dir);
     return s;
