@@ -9,6 +9,10 @@ lina_openblas_is_openmp() {
     [[ " $(pkg-config --variable=openblas_config openblas) " == *" USE_OPENMP=1 "* ]]
 }
 
+lina_python() { # MODULE: is there a Python that has it?
+    python3 -c "import $1" 2>/dev/null || /usr/bin/python3 -c "import $1" 2>/dev/null
+}
+
 # Fills `missing` with what was not found, as it is called everywhere, and `packages` with Debian's names.
 lina_look() {
     missing=() packages=()
@@ -35,6 +39,8 @@ lina_look() {
         tests)
             pkg-config --exists check 2>/dev/null || absent "Check (unit tests)" check
             command -v gnuplot >/dev/null || absent "gnuplot (charts of a report)" gnuplot-nox
+            lina_python jsonschema || absent "Python with jsonschema (results.json as promised)" python3-jsonschema
+            command -v h5diff >/dev/null || lina_python h5py || absent "h5diff (checkpoints compared)" hdf5-tools
             ;;
         demo) [[ $(bible -f gen1:1 2>/dev/null </dev/null) == "Ge1:1 "* ]] ||
             absent "bible (the demo's text)" bible-kjv bible-kjv-text ;;
@@ -54,8 +60,8 @@ lina_setup() {
         if ! command -v apt-get >/dev/null; then
             cat >&2 <<'EOF'
 There is no apt-get here, so please install these yourself. They are called, for example:
-  dnf     gcc make cmake pkgconf openblas-devel hdf5-devel jansson-devel check-devel gnuplot
-  pacman  base-devel cmake pkgconf openblas hdf5 jansson check gnuplot
+  dnf     gcc make cmake pkgconf openblas-devel hdf5-devel jansson-devel check-devel gnuplot python3-jsonschema hdf5
+  pacman  base-devel cmake pkgconf openblas hdf5 jansson check gnuplot python-jsonschema
   brew    gcc make cmake pkgconf openblas hdf5 jansson check gnuplot        (with CC=gcc-NN: it has OpenMP)
 EOF
             [[ " $* " != *" demo "* ]] || echo "Without bible, train on a text of your own: build/release/bin/train --data FILE" >&2

@@ -107,6 +107,18 @@ each_step_once() { # FILE LAST
   fields "$1" | awk -v last="$2" '$1 != NR - 1 { exit 1 } END { exit !(NR == last + 1) }'
 }
 
+# Whether results.json is as its schema says.
+follows_schema() { # FILE
+  local python
+  python=$(python_with jsonschema)
+  if [ -z "$python" ]; then
+    skipped "the schema: no python3 with jsonschema"
+  else
+    check "$1 follows its schema" "$python" -c 'import json, sys, jsonschema
+jsonschema.validate(*(json.load(open(f)) for f in sys.argv[1:]))' "$1" "$root/train/compare/results.schema.json"
+  fi
+}
+
 # Whether every line is a JSON object.
 json_lines() { # FILE
   if command -v python3 >/dev/null && python3 -c 'import json' 2>/dev/null; then
@@ -122,10 +134,13 @@ loss_of() { grep -oE 'val loss.*bits/(hidden )?(char|byte)' "$1"; } # FILE: the 
 
 # Whether two checkpoints have the same weights and moments, bit for bit.  With neither h5py nor h5diff,
 # only what --eval-only prints is compared.
-python_h5py=
-for python in "${PYTHON:-}" python3; do
-  [ -n "$python" ] && "$python" -c 'import h5py' 2>/dev/null && python_h5py=$python && break
-done
+python_with() { # MODULE: prints a Python that has it
+  local python
+  for python in "${PYTHON:-}" python3 /usr/bin/python3; do
+    [ -n "$python" ] && "$python" -c "import $1" 2>/dev/null && echo "$python" && return
+  done
+}
+python_h5py=$(python_with h5py)
 same_weights() { # FILE FILE: the same state gives the same bytes; else the arrays decide, if they can be read
   if cmp -s "$1" "$2"; then
     return 0

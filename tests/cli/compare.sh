@@ -16,16 +16,6 @@ py() { # WHAT PROGRAM FILE [FILE]
 r = json.load(open(sys.argv[1])); s = json.load(open(sys.argv[-1]))
 $2" "${@:3}"
 }
-follows_schema() { # FILE
-  local python
-  for python in python3 /usr/bin/python3; do
-    if "$python" -c 'import jsonschema' 2>/dev/null; then
-      check "$1 follows its schema" "$python" -m jsonschema -i "$1" "$root/train/compare/results.schema.json"
-      return
-    fi
-  done
-  skipped "the schema: no python3 with jsonschema"
-}
 # All but what depends on the clock and the machine.
 same='def plain(x):
     for k in ("machine", "speed", "command"): x.pop(k)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # report.sh -- compare --report on a small made-up comparison: with charts, and without gnuplot.
 # shellcheck source=tests/cli/_lib.sh
-here=$(cd "$(dirname "$0")/../report" && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
+here=$root/tests/report
 . "$(dirname "$0")/_lib.sh" "$1"
 python=$(command -v python3) || { echo "python3 is not there" && exit 77; }
 "$python" -c 'import html.parser, xml.etree.ElementTree' 2>/dev/null || { echo "python3 is not whole" && exit 77; }
@@ -18,16 +19,7 @@ sound() { # DIR [no-charts]: its page and table
 # The ids of the sections, in the page's order.
 sections() { grep -oE '<h2 id="[a-z]+"' "$1" | grep -oE '"[a-z]+"' | tr -d '"' | tr '\n' ' '; }
 
-# shellcheck disable=SC2317
-is_valid() { # RESULTS
-  "$python" -c 'import json, sys, jsonschema
-jsonschema.validate(*(json.load(open(f)) for f in sys.argv[1:]))' "$1" "$here/../../train/compare/results.schema.json"
-}
-if "$python" -c 'import jsonschema' 2>/dev/null; then
-  check "the sample is as the schema says" is_valid "$here/sample.json"
-else
-  skipped "python3 has no jsonschema"
-fi
+follows_schema "$here/sample.json"
 
 results full
 mkdir full/pictures
