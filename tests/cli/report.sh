@@ -28,9 +28,10 @@ cat >full/pictures/softmax.svg <<'X'
 <svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" viewBox="0 0 9 9"><title>t</title>
 <style>text, .a b { font: 8px serif } #own { fill: red }</style><g id="own"><text>q</text></g><use href='#own'/></svg>
 X
-sed 's/own/its/g' full/pictures/softmax.svg >full/pictures/elu1.svg
-echo '<svg viewBox="0 0 9 9"><script>x()</script></svg>' >full/pictures/script.svg
-echo 'no picture' >full/pictures/text.svg
+sed 's/own/its/g' full/pictures/softmax.svg >'full/pictures/a_b^{c}@2+window@2.svg'
+echo '<svg viewBox="0 0 9 9"><script>x()</script></svg>' >'full/pictures/x<script>alert(1)<_script>&"q".svg'
+echo 'of no variant' >full/pictures/elu1.svg
+echo 'no picture' >full/pictures/diverges.svg
 
 # --- without gnuplot ---
 mkdir none

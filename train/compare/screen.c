@@ -56,6 +56,7 @@ static void begin(la_comparison *k) {
     s->started = la_seconds();
     totals(k, &s->before, &all, &recorded);
     s->told = recorded;
+    for (int i = 0; i < k->n_runs; i++) k->run[i].told = k->run[i].state == LA_RUN_RECORDED;
 }
 
 static void tell(la_comparison *k, const la_run_plan *r, int recorded, const char *eta) {

@@ -168,15 +168,27 @@ static void put_times(la_page *p, const char *problem, int times, int least) {
     la_chart_end(p, c, caption);
 }
 
+/* Whether two entries were refused the same length for the same reason. */
+static int same_refusal(const json_t *a, const json_t *b, const char *problem) {
+    return la_json_is_of(b, problem, NULL) && la_json_number(a, "length") == la_json_number(b, "length") &&
+           !strcmp(la_json_text(a, "refused"), la_json_text(b, "refused"));
+}
+
 static void put_refused(la_page *p, const char *problem) {
-    const json_t *list = la_page_list(p, "positions"), *e;
+    const json_t *list = la_page_list(p, "positions"), *e, *other;
     int           n = 0;
     char          text[LA_NUMBER_TEXT];
     for (size_t i = 0; (e = json_array_get(list, i)); i++) {
         const char *why = la_json_text(e, "refused");
+        size_t      first = 0, names = 0;
         if (!la_json_is_of(e, problem, NULL) || !*why) continue;
+        while (!same_refusal(e, json_array_get(list, first), problem)) first++;
+        if (first < i) continue; /* said already */
         la_page_put(p, n++ ? "<li>" : "<ul class=\"plain\">\n<li>");
-        la_page_put(p, "<b>%s</b> does not read %s tokens: %s.</li>\n", la_json_text(e, "variant"),
+        for (size_t j = i; (other = json_array_get(list, j)); j++)
+            if (same_refusal(e, other, problem))
+                la_page_put(p, "%s<b>%s</b>", names++ ? ", " : "", la_json_text(other, "variant"));
+        la_page_put(p, " %s not read %s tokens: %s.</li>\n", names > 1 ? "do" : "does",
                     la_count_text(la_json_number(e, "length"), text), why);
     }
     if (n) la_page_put(p, "</ul>\n");

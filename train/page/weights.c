@@ -1,8 +1,8 @@
 /* weights.c -- what the heads look at: the entropy of their weights, and pictures of them. */
-#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "train/page/chart.h"
 #include "train/save_file.h"
@@ -92,36 +92,35 @@ void la_page_entropy(la_page *p) {
 }
 
 /* --- pictures --- */
-static int is_picture(const struct dirent *d) {
-    const size_t n = strlen(d->d_name);
-    return n > 4 && d->d_name[0] != '.' && strcmp(d->d_name + n - 4, ".svg") == 0;
-}
-
-static void put_picture(la_page *p, const char *file) {
-    char           path[4096], name[256];
+static void put_picture(la_page *p, const char *name, const char *path) {
     unsigned char *svg = NULL;
     size_t         n = 0;
-    snprintf(name, sizeof name, "%.*s", (int)strlen(file) - 4, file);
-    const int fits = snprintf(path, sizeof path, "%s/%s", p->pictures_dir, file) < (int)sizeof path;
     la_page_put(p, "<h3>%s</h3>\n<figure class=\"picture\">", name);
-    la_status s = fits ? la_file_read(&svg, &n, path) : la_fail(LA_IO, "%s: a long path", file);
+    la_status s = la_file_read(&svg, &n, path);
     if (s == LA_OK) s = la_page_svg(p, (const char *)svg, n, name);
     if (s != LA_OK) la_page_put(p, "<figcaption>Left out: %s.</figcaption>", la_error());
     la_page_put(p, "</figure>\n");
     free(svg);
 }
 
+/* The pictures that are there, in the order of the variants. */
 void la_page_pictures(la_page *p) {
-    struct dirent **list = NULL;
-    const int n = p->pictures_dir ? scandir(p->pictures_dir, &list, is_picture, alphasort) : 0;
-    for (int i = 0; i < n; i++) {
-        if (i == 0) {
+    const size_t n = json_array_size(la_page_list(p, "variants"));
+    int          begun = 0;
+    for (size_t i = 0; p->pictures_dir && i < n; i++) {
+        const char *name = la_page_variant_name(p, i);
+        char        path[4096];
+        int         at = snprintf(path, sizeof path, "%s/", p->pictures_dir);
+        if (at + strlen(name) + sizeof ".svg" > sizeof path) continue;
+        snprintf(path + at, sizeof path - (size_t)at, "%s.svg", name);
+        for (char *s = path + at; *s; s++)
+            if (*s == '/') *s = '_';
+        if (access(path, R_OK)) continue;
+        if (!begun++) {
             la_page_section(p, "pictures", "Attention");
             la_page_put(p, "<p>What each token of a text looks at: a row of a picture has the "
                            "weights of one token.</p>\n");
         }
-        put_picture(p, list[i]->d_name);
-        free(list[i]);
+        put_picture(p, name, path);
     }
-    free(list);
 }
