@@ -70,8 +70,16 @@ static bool lists(const char *text, const char *name) {
     return false;
 }
 
-static const la_tool tools[] = {LA_TOOL_TRAIN, LA_TOOL_GENERATE, LA_TOOL_GRADCHECK, LA_TOOL_BENCH};
+static const la_tool tools[] = {LA_TOOL_TRAIN, LA_TOOL_GENERATE, LA_TOOL_GRADCHECK, LA_TOOL_BENCH,
+                                LA_TOOL_COMPARE};
 enum { TOOLS = sizeof tools / sizeof *tools };
+
+/* A tool's option of that name; NULL: it has none. */
+static const la_option *option_of(la_tool tool, const char *name) {
+    for (int i = 0; i < LA_N_OPTIONS; i++)
+        if ((la_options[i].tools & tool) && !strcmp(la_options[i].name, name)) return &la_options[i];
+    return NULL;
+}
 
 /* ---- the table --------------------------------------------------------------------------- */
 
@@ -182,7 +190,9 @@ START_TEST(the_table_agrees_with_itself) {
             ck_assert_msg(o->min <= x && x <= o->max, "the default of --%s is out of range",
                           o->name);
         }
-        for (int k = 0; k < i; k++) ck_assert_str_ne(o->name, la_options[k].name);
+        for (int k = 0; k < i; k++) /* one name, one option of a tool */
+            ck_assert(strcmp(o->name, la_options[k].name) ||
+                      !(o->tools & la_options[k].tools & ~(unsigned)LA_SHORT_HELP));
     }
 }
 END_TEST
@@ -200,7 +210,7 @@ START_TEST(each_tool_takes_its_own_options_and_no_others) {
             ck_assert_int_ne(s, LA_OK);
             if (i == LA_OPT_prompt && (la_options[i].tools & tools[t]))
                 unknown = false; /* may be empty */
-            ck_assert_msg(unknown == !(la_options[i].tools & tools[t]), "--%s: %s",
+            ck_assert_msg(unknown == !option_of(tools[t], la_options[i].name), "--%s: %s",
                           la_options[i].name, la_error());
             la_config_free(&other);
         }
@@ -226,6 +236,15 @@ START_TEST(values_follow_a_space_or_an_equals_sign_and_the_last_one_counts) {
     ck_assert_str_eq(c.prompt, "--data");
     OK(train("--data x --seed 9007199254740991 --max-iters 1000000000000"));
     ck_assert_int_eq(c.seed, 9007199254740991);
+}
+END_TEST
+
+START_TEST(lists_take_every_value_and_others_the_last) {
+    OK(parse(LA_TOOL_COMPARE, "--attn elu1 --data a --lr 1 --attn=softmax --lr=2 --attn window:w=4"));
+    ck_assert_str_eq(c.variants, "elu1\nsoftmax\nwindow:w=4");
+    ck_assert_str_eq(c.texts, "a");
+    ck_assert_str_eq(c.rates, "2");
+    ck_assert_int_eq(parse(LA_TOOL_COMPARE, "--attn elu1 --attn= --data a"), LA_ARG);
 }
 END_TEST
 
@@ -767,7 +786,7 @@ START_TEST(resuming_refuses_another_model_or_another_order) {
     static const char *const never[] = {
         "attn elu1",     "objective mlm", "n-layer 5",        "n-head 8",       "n-embd 256",
         "block-size 32", "pos rope",      "bias on",          "tokenizer byte", "eps 0.1",
-        "short-conv 4",  "seed 1",        "batch-size 3",     "grad-accum 2",   "dropout .5",
+        "n-mlp 100",      "short-conv 4",  "seed 1",        "batch-size 3",     "grad-accum 2",   "dropout .5",
         "val-frac .2",   "optim sgd",     "overfit-batch on", "task copy"};
     static const char *const may[] = {
         "data y",           "max-iters 9",     "lr .5",          "min-lr 0",   "warmup-iters 1",
@@ -848,11 +867,11 @@ START_TEST(help_has_every_option_of_the_tool_and_none_of_another) {
         for (size_t k = 0; k < 3; k++) {
             char *text = page(tools[t], kinds[k]);
             for (int i = 0; i < LA_N_OPTIONS; i++) {
-                const la_option *o = &la_options[i];
-                bool             of_tool = o->tools & tools[t];
-                if (kinds[k] == LA_HELP_SHORT && of_tool && !(o->tools & LA_SHORT_HELP)) continue;
-                ck_assert_msg(lists(text, o->name) == of_tool, "%s: --%s in\n%s",
-                              la_tool_name(tools[t]), o->name, text);
+                const char      *name = la_options[i].name;
+                const la_option *o = option_of(tools[t], name);
+                if (kinds[k] == LA_HELP_SHORT && o && !(o->tools & LA_SHORT_HELP)) continue;
+                ck_assert_msg(lists(text, name) == (o != NULL), "%s: --%s in\n%s",
+                              la_tool_name(tools[t]), name, text);
             }
             ck_assert(lists(text, "help-all"));
             free(text);
@@ -901,7 +920,7 @@ START_TEST(a_manual_page_has_every_option) {
             char name[128] = "\\fB\\-\\-", *to = name + strlen(name);
             for (const char *s = la_options[i].name; *s; s++)
                 to += sprintf(to, *s == '-' ? "\\-" : "%c", *s);
-            bool of_tool = la_options[i].tools & tools[t], found = false;
+            bool of_tool = option_of(tools[t], la_options[i].name), found = false;
             for (const char *p = text; (p = strstr(p, name)); p += strlen(name))
                 found |=
                     strchr(" [\\\n", p[strlen(name)]) && strncmp(p + strlen(name), "\\-", 2) != 0;
@@ -954,6 +973,7 @@ int main(void) {
 
     t = area(s, "command line");
     tcase_add_test(t, values_follow_a_space_or_an_equals_sign_and_the_last_one_counts);
+    tcase_add_test(t, lists_take_every_value_and_others_the_last);
     tcase_add_test(t, resume_may_have_a_value);
     tcase_add_test(t, options_that_print_end_the_parsing);
     tcase_add_test(t, gradcheck_and_bench_collect_names);

@@ -21,8 +21,8 @@
 #define COMPARE "Comparing"
 #define RUNNING "Running"
 
-const char *const la_groups[] = {DATA,  MODEL, OPTIM, EVAL,    TEXT,
-                                 FILES, CHECK, BENCH, COMPARE, RUNNING, NULL};
+const char *const la_groups[] = {COMPARE, DATA,  MODEL, OPTIM,   EVAL, TEXT,
+                                 FILES,   CHECK, BENCH, RUNNING, NULL};
 
 const la_preset la_presets[] = {
 #define P(name, text) {name, text},

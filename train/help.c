@@ -18,7 +18,7 @@ static const char *const examples[5][6] = {
      "bench decode --attn=elu1 --positions 10,100000", "bench crossover --d 64 --json",
      "bench gemm", NULL},
     {"compare --attn=softmax --attn=elu1 --data corpus.txt",
-     "compare --attn=softmax --attn='elu1 short-conv=4' --task=mqar --n-layer 2 --n-head 1 --lr 1e-3,3e-3",
+     "compare --attn=softmax --attn='elu1 short-conv=4' --task=mqar --n-layer 2 --lr 1e-3,3e-3",
      "compare --attn=elu1 --attn=window:w=16 --data corpus.txt --seeds 5 --jobs 2 --out-dir windows",
      "compare --report results/results.json", NULL},
 };
@@ -69,7 +69,7 @@ static void write_about(const la_option *o, bool ranges, char text[LINE]) {
     const char *v = la_config_value(&defaults, (int)(o - la_options), value);
     *text = 0;
     append(text, "%s", o->help);
-    if (o->type == LA_FLAG || o->type == LA_OPTIONAL || (!*v && !o->choices)) return;
+    if (o->type == LA_FLAG || o->type == LA_OPTIONAL || (!*v && !(ranges && o->choices))) return;
     append(text, " (%s", v);
     if (ranges && !o->choices && !la_type_is_text(o->type)) {
         la_number_text(o->min, least);
