@@ -33,6 +33,13 @@ for file in results.json results.csv report.html; do check "$file" test -s "whol
 check "the table" grep -qE '^  elu1/window:w=4 +[0-9.]+ \+- [0-9.]+ +[-+][0-9.]+ \+- [0-9.]+ +(\(\*\))? +2$' out
 check_not "no control characters" grep -q "$(printf '[\r\033]')" out
 follows_schema whole/results.json
+py "what a run was made with" '
+x = [x for x in r["runs"] if x["variant"] == "elu1 short-conv=4"][0]
+assert x["options"]["short-conv"] == "4" and x["options"]["n-embd"] == "32" and "n-head" in x["options"]
+assert x["timing"]["threads"] >= 1 and x["timing"]["jobs"] == 1' whole/results.json
+py "every run reaches the target of a text" '
+assert all(x["steps_to_target"]["n"] == 2 and x["steps_to_target"]["mean"] <= 20 for x in r["summary"] if x["problem"] == "t")
+assert r["problems"][0]["target"] == max(x["final"]["val_loss"] for x in r["runs"] if x["problem"] == "t")' whole/results.json
 py "two problems, three variants, two seeds" 'assert len(r["runs"]) == 12 and r["complete"]
 assert {x["seed"] for x in r["runs"]} == {1, 2}
 assert [p["measure"] for p in r["problems"]] == ["val_loss", "val_accuracy"]' whole/results.json
@@ -79,8 +86,13 @@ check "12 of 12 were done" grep -q '12 runs, 12 of them done' out
 run 0 compare "${two[@]}" --data t.txt --seeds=3 "${short[@]}" --longest=0 --out-dir=whole --quiet
 check "two runs were added, and no other" test "$(($(find whole/runs -name 'metrics.jsonl' | wc -l)))" = 14
 echo '{' >"$(ls whole/records/t-softmax-s1-*.json)"
-run 0 compare "${two[@]}" --data t.txt --seeds=3 "${short[@]}" --longest=0 --out-dir=whole --quiet
+echo '{}' >"$(ls whole/records/t-softmax-s2-*.json)"
+echo '[1]' >"$(ls whole/records/model-t-softmax-s1-*.json)"
+run 0 compare "${two[@]}" --data "$work/t.txt" --seeds=3 "${short[@]}" --longest=0 --out-dir=whole --quiet
 err_says 'note: .*t-softmax-s1-.*is damaged'
+err_says 'note: .*t-softmax-s2-.*is no record of a run'
+check "whatever the path to the text, no other run was made anew" test "$(find whole/runs -name metrics.jsonl | wc -l)" = 14
+py "and the model is looked at again" 'assert {x["variant"] for x in r["entropy"]} == {"softmax", "elu1 short-conv=4"}' whole/results.json
 rm -rf whole/runs
 run 0 compare "${two[@]}" --data t.txt --seeds=3 "${short[@]}" --longest=0 --out-dir=whole --quiet
 check_not "with records, nothing is trained" test -d whole/runs
@@ -127,6 +139,9 @@ cp seconds/results.json again.json
 rm seconds/records/t-softmax*
 run 0 compare --attn=softmax --data t.txt --seeds=1 "${tiny[@]}" --budget seconds:0.2 --eval-iters=1 --longest=0 --out-dir=seconds --quiet
 py "the steps are measured once" "$same" again.json seconds/results.json
+run 0 compare --attn=softmax --task=induction --seeds=1 --n-layer=1 --n-embd=16 --n-head=2 --budget seconds:0.2 --jobs=2 --longest=0 \
+  --out-dir=task-seconds --quiet
+py "of tasks too" 'assert r["runs"][0]["steps"] >= 1' task-seconds/results.json
 run 0 compare --attn=softmax --attn=none --attn='elu1 short-conv=4' --match-params --data t.txt --seeds=1 "${short[@]}" --longest=0 --out-dir=match --quiet
 py "numbers of parameters are even, to half a width" '
 n = {x["variant"]: x["parameters"] for x in r["summary"]}
@@ -138,6 +153,47 @@ assert all(x["chosen"] == .003 and len(x["tried"]) == 2 and x["tried"][0]["n"] =
 assert {x["seed"] for x in r["runs"] if x["purpose"] == "sweep"} == {1001, 1002}
 assert all(x["lr"] == .003 for x in r["runs"] if x["purpose"] == "main")
 assert all(x["n"] == 2 for x in r["summary"])' sweep/results.json
+
+run 0 compare --attn=softmax --attn='elu1 lr=1e-5' --data t.txt --task='induction:length=32 lr=2e-3' --seeds=7, "${short[@]}" \
+  --lr 1e-3,3e-3 --longest=0 --out-dir=rates --quiet
+py "a rate of its own is not chosen, whose ever it is" '
+assert [(x["problem"], x["variant"]) for x in r["sweeps"]] == [("t", "softmax")] and len(r["summary"]) == 4
+lr = {(x["problem"], x["variant"]): x["lr"] for x in r["runs"] if x["purpose"] == "main"}
+assert lr["t", "elu1 lr=1e-5"] == 1e-5 and lr["induction:length=32", "softmax"] == .002 and len(lr) == 4
+assert all(x["seed"] == 7 for x in r["runs"] if x["purpose"] == "main")' rates/results.json
+check "and it has the usual tenth at its end" grep -qE '"min-lr": (1e-06|1\.0+[12]?e-06|9\.99+[0-9]?e-07)' rates/runs/t-elu1-lr-1e-5-s7-*/run.json
+mkdir a b
+cp t.txt a/x.txt
+text 30000 2 >b/x.txt
+text 30000 3 >x-2.txt
+run 0 compare --attn=none --data x-2.txt --data a/x.txt --data b/x.txt --seeds=1 "${short[@]}" --longest=0 --out-dir=names --quiet
+py "names of problems are different" 'assert len({p["name"] for p in r["problems"]}) == len(r["runs"]) == 3' names/results.json
+
+# --- stopped while it measures: not complete, and the next one is ---
+measured=(--attn=elu1 --data t.txt --seeds=1 "${short[@]}" --longest=8192 --out-dir=measuring --quiet)
+"$bin/compare" "${measured[@]}" >out 2>err </dev/null &
+pid=$!
+for _ in $(seq 2000); do
+  ls measuring/records/model-* >/dev/null 2>&1 && break
+  sleep .01
+done
+kill -s TERM "$pid"
+wait "$pid"
+code=$?
+last="compare, stopped while it measured"
+check "143" test "$code" = 143
+py "not complete" 'assert not r["complete"] and len(r["runs"]) == 1' measuring/results.json
+
+# --- a measurement that fails is missing; the rest is there ---
+mkdir short
+cp "$bin/train" "$bin/compare" "$bin/bench" short/
+code=0
+short/compare --attn=elu1 --data t.txt --seeds=1 "${short[@]}" --longest=0 --out-dir=no-gradcheck --quiet >out 2>err || code=$?
+last="compare without gradcheck"
+check "0" test "$code" = 0
+err_says 'note: .*gradcheck'
+py "it says what is missing" 'assert not r["complete"] and len(r["missing"]) == 1 and "gradcheck" in r["missing"][0] and r["entropy"]' no-gradcheck/results.json
+follows_schema no-gradcheck/results.json
 
 # --- runs that come to nothing ---
 run 0 compare --attn=softmax --attn='elu1 lr=100 min-lr=100 grad-clip=0 warmup-iters=0 optim=sgd' --data t.txt --seeds=2 "${short[@]}" \
@@ -156,6 +212,17 @@ refused 2 "data .or --task. is missing" compare --attn=elu1 --out-dir=new
 refused 2 'did you mean elu1' compare --attn=elu --data t.txt --out-dir=new
 refused 2 'follow options of train' compare --attn='elu1 short-conv' --data t.txt --out-dir=new
 refused 2 'follow options of train' compare --attn='elu1 colour=red' --data t.txt --out-dir=new
+refused 2 'seed cannot be an option of elu1 alone' compare --attn='elu1 seed=7' --data t.txt --out-dir=new
+refused 2 'attn cannot be an option' compare --attn='elu1 attn=softmax' --data t.txt --out-dir=new
+refused 2 'max-iters cannot be an option' compare --attn='elu1 max-iters=5' --data t.txt --out-dir=new
+refused 2 'tokenizer cannot be an option' compare --attn='elu1 tokenizer=byte' --data t.txt --out-dir=new
+refused 2 'seed cannot be an option of copy' compare --attn=elu1 --task='copy seed=3' --out-dir=new
+refused 2 'same run as' compare --attn=elu1 --attn='elu1 n-layer=4' --data t.txt --out-dir=new
+refused 2 'same run as' compare --attn=elu1 --data t.txt --data ./t.txt --out-dir=new
+refused 2 'distance=32 data=FILE' compare --attn=elu1 --data t.txt --task=needle:length=64,distance=32 --out-dir=new
+refused 2 'seed 1001 is one of those' compare --attn=elu1 --data t.txt --seeds=1001,2 --lr=1e-3,3e-3 --out-dir=new
+refused 3 'prompt has the character' compare --attn=elu1 --data t.txt --prompt=é --out-dir=new
+refused 2 'argument 3 is not UTF-8' compare --attn=elu1 --data "$(printf 'caf\351.txt')" --out-dir=new
 refused 2 'multiple of --n-head' compare --attn=softmax --attn='elu1 n-embd=33' --data t.txt --out-dir=new
 refused 2 'given twice' compare --attn=elu1 --attn=elu1 --data t.txt --out-dir=new
 refused 2 'each of --seeds must be' compare --attn=elu1 --data t.txt --seeds=1,x --out-dir=new
@@ -168,6 +235,10 @@ refused 2 'name a file' compare --attn=elu1 --data - --out-dir=new
 refused 2 'did you mean' compare --attn=elu1 --task=mqr --out-dir=new
 refused 3 'no-such-file' compare --attn=elu1 --data no-such-file --out-dir=new
 refused 3 'cannot be read as results.json' compare --report t.txt
+run 0 compare --report whole
+run 0 compare --attn=softmax --attn='elu1 --short-conv=4' --task='needle:length=32,distance=16 data=t.txt' --seeds=1 "${short[@]}" \
+  --longest=0 --out-dir=needle --quiet
+py "a needle in its text" 'assert r["problems"][0]["vocab"] > 32 and r["runs"][0]["final"]["val_accuracy"] is not None' needle/results.json
 run 0 compare "${two[@]}" --data t.txt --dry-run --out-dir=new
 check "dry run: a line for each run" test "$(grep -c 'parameters' out)" = 6
 check "and nothing is written" test ! -e new

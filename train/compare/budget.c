@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "data/hash.h"
+#include "tensor/parallel.h"
 #include "tensor/words.h"
 #include "train/bench.h"
 #include "train/compare/compare.h"
@@ -29,6 +30,7 @@ static la_status time_steps(const la_config *c, la_texts *texts, la_trainer *t, 
     la_samples     s = {0};
     LA_TRY(la_texts_open(texts, c, NULL));
     LA_TRY(la_trainer_cfg_of(c, texts->vocab, &cfg));
+    cfg.task = texts->task.def ? &texts->task : NULL;
     LA_TRY(la_trainer_create(t, &cfg, &texts->train));
     for (int i = 0; i < WARM + TIMED; i++) {
         la_step ignored;
@@ -40,13 +42,28 @@ static la_status time_steps(const la_config *c, la_texts *texts, la_trainer *t, 
     return LA_OK;
 }
 
-/* The options of a run but for those that do not change the time of a step. */
+/* As a run has its steps: with its share of the threads. */
+static la_status measure(const la_comparison *k, const la_run_plan *r, double *seconds) {
+    la_texts   texts = {0};
+    la_trainer t = {0};
+    int        all = la_threads();
+    la_threads_set(la_job_threads(k));
+    la_status s = time_steps(&r->config, &texts, &t, seconds);
+    la_threads_set(all);
+    la_trainer_destroy(&t);
+    la_texts_close(&texts);
+    return s;
+}
+
+/* The options of a run but for those that do not change the time of a step, and its threads. */
 static la_status timing_name(la_comparison *k, const la_run_plan *r, const char **name) {
     uint64_t hash = LA_HASH64_START;
+    int      threads = la_job_threads(k);
     for (int i = 1; i < r->argc; i++)
         if (strncmp(r->argv[i], "--seed=", 7) && strncmp(r->argv[i], "--lr=", 5) &&
             strncmp(r->argv[i], "--min-lr=", 9))
             hash = la_hash64(hash, r->argv[i], strlen(r->argv[i]) + 1);
+    hash = la_hash64(hash, &threads, sizeof threads);
     *name = la_arena_printf(&k->arena, "step-time-%016llx", (unsigned long long)hash);
     return *name ? LA_OK : la_fail(LA_NOMEM, "no memory for a name");
 }
@@ -55,17 +72,16 @@ static la_status step_seconds(la_comparison *k, const la_run_plan *r, double *se
     const char *name;
     json_t     *known;
     LA_TRY(timing_name(k, r, &name));
+    *seconds = json_number_value(json_object_get(k->step_seconds, name));
+    if (*seconds > 0) return LA_OK;
     LA_TRY(la_record_load(k, name, &known));
     *seconds = json_number_value(json_object_get(known, "seconds"));
+    if (!known) LA_TRY(measure(k, r, seconds));
+    json_object_set_new(k->step_seconds, name, json_real(*seconds));
+    if (!known && !k->c->dry_run) LA_TRY(la_record_save(k, name, json_pack("{s:f}", "seconds", *seconds)));
     json_decref(known);
     if (*seconds > 0) return LA_OK;
-    la_texts   texts = {0};
-    la_trainer t = {0};
-    la_status  s = time_steps(&r->config, &texts, &t, seconds);
-    la_trainer_destroy(&t);
-    la_texts_close(&texts);
-    if (s != LA_OK || k->c->dry_run) return s;
-    return la_record_save(k, name, json_pack("{s:f}", "seconds", *seconds));
+    return la_fail(LA_IO, "the record %s has no time of a step: remove it", name);
 }
 
 la_status la_compare_budget(la_comparison *k, const la_run_plan *r, int64_t *steps) {

@@ -35,7 +35,6 @@ typedef struct la_problem {
 typedef struct la_variant {
     const char *name, *attn; /* as typed; without the options                                  */
     la_own      own;
-    int         own_rate; /* --lr is among its own options: no rate is chosen for it             */
 } la_variant;
 
 typedef enum la_run_state_of {
@@ -50,6 +49,7 @@ typedef struct la_run_plan {
     double          lr;
     int             sweep; /* it helps to choose the learning rate                              */
     const char     *id;
+    uint64_t        hash; /* of options and text: the same for the same run                     */
     la_config       config; /* of train, complete                                                */
     int             argc;
     const char    **argv; /* of train, without what is said when it is started                    */
@@ -79,7 +79,15 @@ typedef struct la_comparison {
     double          *rate;
     la_run_plan     *run; /* sweeps of all, then, once rates are chosen, the main runs              */
     la_screen        screen;
+    json_t          *step_seconds; /* that were measured, by name of their record              */
+    json_t          *missing;      /* sentences: what could not be measured                    */
+    int              all_done;     /* everything that was asked for, without a stop            */
 } la_comparison;
+
+/* --- ask.c: what was asked for --- */
+enum { LA_FIRST_SWEEP_SEED = 1001 };
+/* Seeds, rates, variants and problems.  LA_ARG, LA_NAME. */
+la_status la_compare_ask(la_comparison *k);
 
 /* --- plan.c: from options to runs --- */
 /* Reads texts, checks every option of every run.  LA_ARG, LA_NAME: usage; LA_DATA, LA_IO: a text. */
@@ -91,6 +99,8 @@ la_status la_compare_add(la_comparison *k, int problem, int variant, int64_t see
 la_status la_compare_add_sweeps(la_comparison *k);
 /* The main runs; all sweeps have records. */
 la_status la_compare_add_main(la_comparison *k);
+/* Whether a rate is chosen for it by a sweep. */
+int       la_compare_chooses(const la_comparison *k, int problem, int variant);
 /* The rate of a problem and variant: of several the one with the lowest mean validation loss over the
  * sweep's seeds, the smaller one of equals; NAN: not known, or all of them diverged. */
 double    la_compare_rate(const la_comparison *k, int problem, int variant);
@@ -116,6 +126,8 @@ la_status la_record_make(const la_comparison *k, const la_run_plan *r, int code,
                          json_t **record);
 /* Loads OUT/records/NAME.json; *value NULL if there is none.  A damaged one is removed with a note. */
 la_status la_record_load(const la_comparison *k, const char *name, json_t **value);
+/* Whether it is an object with all of these keys, which stand between blanks. */
+int       la_record_has(const json_t *value, const char *keys);
 /* Takes value over; NULL is LA_NOMEM. */
 la_status la_record_save(const la_comparison *k, const char *name, json_t *value);
 /* Puts value in the place of the file at path, whole or not at all.  LA_IO, LA_NOMEM. */
@@ -126,6 +138,7 @@ la_status la_json_save(const char *path, const json_t *value);
  * LA_IO: a program cannot be started, or a training failed for a reason that will not go away. */
 la_status   la_compare_train(la_comparison *k);
 const char *la_run_folder(const la_comparison *k, const char *id);
+int         la_job_threads(const la_comparison *k); /* of one run */
 
 /* --- measured.c: once trainings are done --- */
 /* Measures what has no record: the first seed's models of texts; time, memory and gradients of each

@@ -32,6 +32,11 @@ static const char *named(const la_comparison *k, const char *id, const char *end
     return la_arena_printf((la_arena *)(uintptr_t)&k->arena, "%s/runs/%s%s", k->dir, id, ending);
 }
 
+int la_job_threads(const la_comparison *k) {
+    int threads = la_threads() / (int)k->c->jobs;
+    return threads > 0 ? threads : 1;
+}
+
 const char *la_run_folder(const la_comparison *k, const char *id) { return named(k, id, ""); }
 
 static int has_checkpoint(const la_comparison *k, const char *id) {
@@ -82,7 +87,7 @@ static void child(const char *log, const char *program, char **argv, pid_t paren
     _exit(127);
 }
 
-static la_status start(la_comparison *k, la_run_plan *r, int threads, job *j) {
+static la_status start(la_comparison *k, la_run_plan *r, job *j) {
     enum { MORE = 6 };
     const char **argv = la_arena_alloc(&k->arena, (size_t)(r->argc + MORE) * sizeof *argv);
     const char  *program = program_beside("train", &k->arena), *log = named(k, r->id, ".log");
@@ -90,7 +95,7 @@ static la_status start(la_comparison *k, la_run_plan *r, int threads, job *j) {
     if (!argv || !program || !log) return la_fail(LA_NOMEM, "no memory to start a training");
     memcpy(argv, r->argv, (size_t)n * sizeof *argv);
     argv[n++] = la_arena_printf(&k->arena, "--out-dir=%s", la_run_folder(k, r->id));
-    argv[n++] = la_arena_printf(&k->arena, "--threads=%d", threads);
+    argv[n++] = la_arena_printf(&k->arena, "--threads=%d", la_job_threads(k));
     argv[n++] = "--quiet";
     argv[n++] = has_checkpoint(k, r->id) ? "--resume=auto" : "--overwrite";
     argv[n] = NULL;
@@ -107,7 +112,10 @@ static la_status start(la_comparison *k, la_run_plan *r, int threads, job *j) {
 /* --- ending --- */
 
 /* Whether the training comes to this end each time: then it is a result. */
-static int is_a_result(int code) { return code == 0 || code == 5 || code == 6; }
+static int is_a_result(int code) { return code == 0 || code == 5; }
+
+/* What does not fit in memory now may fit another day: it is in the results, and is no record. */
+static int did_not_fit(int code) { return code == 6; }
 
 static la_status ended(la_comparison *k, la_run_plan *r, int status) {
     int       code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -116,14 +124,15 @@ static la_status ended(la_comparison *k, la_run_plan *r, int status) {
     if (la_signal_stop()) return LA_OK; /* it has saved, or had ended: looked at next time */
     char *words = last_words(k, r->id);
     if (!words) return la_fail(LA_NOMEM, "no memory for a message");
-    if (is_a_result(code)) {
+    if (is_a_result(code) || did_not_fit(code)) {
         s = la_record_make(k, r, code, words, &r->record);
-        if (s == LA_OK) s = la_record_save(k, r->id, json_incref(r->record));
+        if (s == LA_OK && is_a_result(code)) s = la_record_save(k, r->id, json_incref(r->record));
         r->state = LA_RUN_RECORDED;
     } else
         s = la_fail(code == 3 ? LA_DATA : LA_IO,
-                    "the training %s ended with code %d: %s (all it said is in %s; the same command goes on)",
-                    r->id, code, words, named(k, r->id, ".log"));
+                    "the training %s %s %d: %s (all it said is in %s; the same command goes on)", r->id,
+                    WIFSIGNALED(status) ? "was killed by signal" : "ended with code",
+                    WIFSIGNALED(status) ? WTERMSIG(status) : code, words, named(k, r->id, ".log"));
     free(words);
     return s;
 }
@@ -146,12 +155,12 @@ static void stop_all(job *jobs, int n) {
 }
 
 /* Starts what can be started, and waits for ends; *s is the first failure, after which nothing new starts. */
-static void work(la_comparison *k, job *jobs, int n, int threads, la_status *s) {
+static void work(la_comparison *k, job *jobs, int n, la_status *s) {
     int stopping = 0;
     for (int busy = 1; busy;) {
         int status;
         for (int i = 0; i < n && *s == LA_OK && !la_signal_stop(); i++)
-            if (!jobs[i].pid && next_open(k)) *s = start(k, next_open(k), threads, jobs + i);
+            if (!jobs[i].pid && next_open(k)) *s = start(k, next_open(k), jobs + i);
         if ((la_signal_stop() || *s != LA_OK) && !stopping) stop_all(jobs, n), stopping = 1;
         for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
             job *j = job_of(jobs, n, pid);
@@ -169,7 +178,7 @@ static void work(la_comparison *k, job *jobs, int n, int threads, la_status *s) 
 
 la_status la_compare_train(la_comparison *k) {
     const char *runs = la_arena_printf(&k->arena, "%s/runs", k->dir);
-    int         n = (int)k->c->jobs, threads = la_threads() / n > 0 ? la_threads() / n : 1;
+    int         n = (int)k->c->jobs;
     la_status   s = LA_OK;
     job        *jobs = calloc((size_t)n, sizeof *jobs);
     if (!jobs || !runs) {
@@ -177,7 +186,7 @@ la_status la_compare_train(la_comparison *k) {
         return la_fail(LA_NOMEM, "no memory for %d jobs", n);
     }
     if (next_open(k)) s = la_folder_make(runs);
-    if (s == LA_OK) work(k, jobs, n, threads, &s);
+    if (s == LA_OK) work(k, jobs, n, &s);
     la_screen_end(k);
     free(jobs);
     return s;

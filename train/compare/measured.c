@@ -10,26 +10,33 @@ static int first_run(const la_comparison *k, int problem) {
     return i;
 }
 
+/* A measurement that fails is missing, and the others go on; not so for want of memory. */
+static la_status carry_on(la_comparison *k, la_status s) {
+    if (s == LA_OK || s == LA_NOMEM || la_signal_stop()) return s == LA_NOMEM ? s : LA_OK;
+    fprintf(stderr, "note: %s\n", la_error());
+    json_array_append_new(k->missing, json_string(la_error()));
+    return LA_OK;
+}
+
 la_status la_compare_measure(la_comparison *k) {
     int n = k->n_problems + k->n_variants * (k->n_problems + LA_MACHINE_PARTS), done = 0;
     for (int p = 0; p < k->n_problems; p++, done++) {
         la_screen_step(k, "counting words", k->problem[p].name, done, n);
-        LA_TRY(la_problem_count(k, k->problem + p, &k->run[first_run(k, p)].config));
+        LA_TRY(carry_on(k, la_problem_count(k, k->problem + p, &k->run[first_run(k, p)].config)));
     }
     for (int v = 0; v < k->n_variants; v++) {
         for (int p = 0; p < k->n_problems; p++, done++) {
             const la_run_plan *r = la_model_run(k, p, v);
             if (!r || k->problem[p].task) continue;
             la_screen_step(k, "models", k->variant[v].name, done, n);
-            LA_TRY(la_measure_model(k, r));
+            LA_TRY(carry_on(k, la_measure_model(k, r)));
             if (la_signal_stop()) return LA_OK;
         }
         for (int part = 0; part < LA_MACHINE_PARTS; part++, done++) {
             if (!k->c->longest && part < 2) continue;
             la_screen_step(k, la_part_name(part), k->variant[v].name, done, n);
-            la_status s = la_measure_part(k, part, v);
+            LA_TRY(carry_on(k, la_measure_part(k, part, v)));
             if (la_signal_stop()) return LA_OK;
-            LA_TRY(s);
         }
     }
     la_screen_step(k, "", "", n, n);

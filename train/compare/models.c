@@ -92,29 +92,34 @@ static la_status picture_prompt(const model *m, char **prompt) {
     return fclose(out) ? no_memory() : LA_OK;
 }
 
-/* OUT/pictures/VARIANT.svg, where / of a name is _. */
-static la_status picture(const la_comparison *k, const model *m, const la_run_plan *r) {
-    char      *prompt = NULL, *svg = NULL, *folder = la_folder_path(k->dir, "pictures"), name[256];
+static la_status picture(const model *m, const la_run_plan *r, json_t *found) {
+    char      *prompt = NULL, *svg = NULL;
     size_t     n;
-    la_status  s = folder ? la_folder_make(folder) : no_memory();
     la_showing what = {.checkpoint = r->id, .attn = r->config.attn, .objective = r->config.objective};
+    la_status  s = picture_prompt(m, &prompt);
+    what.prompt = prompt;
+    if (s == LA_OK) s = la_show_svg(m->lm, m->tokenizer, &what, &svg, &n);
+    if (s == LA_OK) json_object_set_new(found, "picture", json_stringn(svg, n));
+    free(prompt);
+    free(svg);
+    return s;
+}
+
+/* A picture as OUT/pictures/VARIANT.svg, where / of the name is _: what the page looks for. */
+static la_status put_picture(const la_comparison *k, const la_run_plan *r, const char *svg) {
+    char     *folder = la_folder_path(k->dir, "pictures"), name[256];
+    la_status s = folder ? la_folder_make(folder) : no_memory();
     snprintf(name, sizeof name, "%.240s.svg", k->variant[r->variant].name);
     for (char *p = name; *p; p++)
         if (*p == '/') *p = '_';
     char *path = folder ? la_folder_path(folder, name) : NULL;
-    if (s == LA_OK && !path) s = no_memory();
-    if (s == LA_OK) s = picture_prompt(m, &prompt);
-    what.prompt = prompt;
-    if (s == LA_OK) s = la_show_svg(m->lm, m->tokenizer, &what, &svg, &n);
-    if (s == LA_OK) s = la_file_put(path, (unsigned char *)svg, n);
-    free(prompt);
-    free(svg);
+    if (s == LA_OK) s = path ? la_file_put(path, (const unsigned char *)svg, strlen(svg)) : no_memory();
     free(path);
     free(folder);
     return s;
 }
 
-static la_status look_at(la_comparison *k, const la_run_plan *r, const char *path, json_t *found) {
+static la_status look_at(const la_run_plan *r, const char *path, json_t *found) {
     model   m;
     json_t *heads = NULL;
     LA_TRY(open_model(r, path, &m));
@@ -122,7 +127,7 @@ static la_status look_at(la_comparison *k, const la_run_plan *r, const char *pat
     if (s == LA_OK) s = entropy(&m, r, &heads);
     if (s == LA_OK) json_object_set(found, "entropy", heads);
     if (s == LA_OK) s = sample(&m, r, json_object_get(found, "samples"));
-    if (s == LA_OK && r->problem == 0 && json_array_size(heads)) s = picture(k, &m, r);
+    if (s == LA_OK && json_array_size(heads)) s = picture(&m, r, found);
     json_decref(heads);
     close_model(&m);
     return s;
@@ -137,12 +142,13 @@ la_status la_measure_model(la_comparison *k, const la_run_plan *r) {
     char       *path = la_folder_path(la_run_folder(k, r->id), "last.h5");
     json_t     *found = NULL;
     la_status   s = name && path ? la_record_load(k, name, &found) : no_memory();
+    if (found && !la_record_has(found, "positions entropy samples")) json_decref(found), found = NULL;
     if (s == LA_OK && !found && access(path, R_OK))
         fprintf(stderr, "note: %s is gone, so nothing is measured on this model; without %s/records/%s.json it is "
                         "trained anew\n", path, k->dir, r->id);
     else if (s == LA_OK && !found) {
         found = json_pack("{s:[],s:[],s:[]}", "positions", "entropy", "samples");
-        s = found ? look_at(k, r, path, found) : no_memory();
+        s = found ? look_at(r, path, found) : no_memory();
         if (s == LA_OK) s = la_record_save(k, name, json_incref(found));
         if (s != LA_OK && s != LA_NOMEM) s = la_fail(s, "%s: %s", r->id, la_error());
     }
@@ -161,8 +167,10 @@ la_status la_put_model(la_comparison *k, const la_run_plan *r, json_t *results) 
                               k->variant[r->variant].name, "seed", (json_int_t)r->seed);
     for (int i = 0; found && i < 3; i++)
         la_append_rows(json_object_get(results, lists[i]), json_object_get(found, lists[i]), whose);
+    const char *svg = json_string_value(json_object_get(found, "picture"));
+    la_status   s = r->problem == 0 && svg ? put_picture(k, r, svg) : LA_OK;
     json_decref(found);
     json_decref(whose);
-    return LA_OK;
+    return s;
 }
 

@@ -5,6 +5,7 @@
 #include "data/ngram.h"
 #include "train/compare/compare.h"
 #include "train/setup.h"
+#include "train/write.h"
 
 enum { ORDERS = 5 };
 
@@ -66,8 +67,9 @@ la_status la_problem_count(la_comparison *k, la_problem *p, const la_config *tra
     return LA_OK;
 }
 
-static la_status open_text(la_problem *p, const la_texts *t) {
+static la_status open_text(la_problem *p, const la_texts *t, const la_config *c) {
     char hash[24];
+    if (!strcmp(c->objective, "causal")) LA_TRY(la_prompt_check(t->tokenizer, c->prompt)); /* of samples */
     if (!t->valid.n)
         return la_fail(LA_DATA, "%s has no validation part to compare by: take a --val-frac above 0", p->spec);
     p->hash = la_corpus_hash(&t->corpus);
@@ -100,7 +102,7 @@ static la_status open_task(la_problem *p, const la_texts *t) {
 la_status la_problem_open(la_problem *p, const la_config *train) {
     la_texts t;
     LA_TRY(la_texts_open(&t, train, NULL));
-    la_status s = p->task ? open_task(p, &t) : open_text(p, &t);
+    la_status s = p->task ? open_task(p, &t) : open_text(p, &t, train);
     la_texts_close(&t);
     return s;
 }

@@ -35,6 +35,13 @@ la_status la_record_load(const la_comparison *k, const char *name, json_t **valu
     return LA_OK;
 }
 
+int la_record_has(const json_t *value, const char *keys) {
+    char key[64];
+    for (int n; sscanf(keys, " %63s%n", key, &n) == 1; keys += n)
+        if (!json_object_get(value, key)) return 0;
+    return 1;
+}
+
 la_status la_json_save(const char *path, const json_t *value) {
     char *text = json_dumps(value, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
     if (!text) return la_fail(LA_NOMEM, "no memory for %s", path);
@@ -119,18 +126,34 @@ static const char *status_of(int code, int64_t steps, int64_t wanted) {
     return code == 5 ? "diverged" : code ? "failed" : steps < wanted ? "early" : "finished";
 }
 
+static void add_option(void *options, const char *name, const char *was, const char *now) {
+    (void)was;
+    if (strcmp(name, "data") && strcmp(name, "keep")) json_object_set_new(options, name, json_string(now));
+}
+
+/* What differs from train's defaults. */
+static json_t *options_of(const la_run_plan *r) {
+    la_config usual;
+    json_t   *options = json_object();
+    la_config_init(&usual);
+    la_config_diff(&usual, &r->config, add_option, options);
+    return options;
+}
+
 static json_t *entry(const la_comparison *k, const la_run_plan *r, int code, const char *message, curve *c) {
-    double  ms = la_median(c->n_ms < LA_RATE_STEPS ? c->n_ms : LA_RATE_STEPS, c->ms);
+    int64_t last = c->n_ms < LA_RATE_STEPS ? c->n_ms : LA_RATE_STEPS;
+    double  ms = last ? la_median(last, c->ms) : NAN;
     json_t *final = json_pack("{s:o,s:o}", "val_loss", code ? json_null() : last_of(c->val_loss), "val_accuracy",
                               code ? json_null() : last_of(c->val_accuracy));
-    json_t *timing = json_pack("{s:f,s:o,s:o,s:I,s:O}", "seconds", c->seconds, "ms_per_step",
+    json_t *timing = json_pack("{s:i,s:i,s:f,s:o,s:o,s:I,s:O}", "threads", la_job_threads(k), "jobs",
+                               (int)k->c->jobs, "seconds", c->seconds, "ms_per_step",
                                c->n_ms ? json_real(ms) : json_null(), "tokens_per_s",
                                c->n_ms ? json_real((double)r->tokens / ms * 1e3) : json_null(), "peak_bytes",
                                (json_int_t)c->rss, "elapsed_s", c->elapsed);
     return json_pack(
-        "{s:s,s:s,s:I,s:f,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:f,s:I,s:o,s:{s:O,s:O,s:O,s:O},s:o}", "problem",
+        "{s:s,s:s,s:I,s:f,s:s,s:o,s:s,s:s,s:I,s:I,s:I,s:I,s:f,s:I,s:o,s:{s:O,s:O,s:O,s:O},s:o}", "problem",
         k->problem[r->problem].name, "variant", k->variant[r->variant].name, "seed", (json_int_t)r->seed, "lr",
-        r->lr, "purpose", r->sweep ? "sweep" : "main", "status", status_of(code, c->last_step, r->steps),
+        r->lr, "purpose", r->sweep ? "sweep" : "main", "options", options_of(r), "status", status_of(code, c->last_step, r->steps),
         "message", code ? message : "", "steps", (json_int_t)c->last_step, "parameters",
         (json_int_t)r->parameters, "frozen", (json_int_t)r->frozen, "state_bytes", (json_int_t)r->state_bytes,
         "flops_per_step", r->flops, "tokens_per_step", (json_int_t)r->tokens, "final", final, "curve", "step",

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "autograd/attention/attention.h"
@@ -45,10 +46,13 @@ static json_t *command(const la_comparison *k) {
 static json_t *machine(const la_comparison *k) {
     struct utsname u;
     char           cpu[LA_PROCESSOR];
-    int            jobs = (int)k->c->jobs, threads = la_threads() / jobs > 0 ? la_threads() / jobs : 1;
+    char           date[32] = "";
+    time_t         now = time(NULL);
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%MZ", gmtime(&now));
     json_t        *system = uname(&u) ? json_string("") : json_sprintf("%s %s %s", u.sysname, u.release, u.machine);
-    return json_pack("{s:o,s:I,s:i,s:i,s:o,s:s,s:s}", "processor", json_string_nocheck(la_processor_name(cpu)),
-                     "cores", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "threads", threads, "jobs", jobs,
+    return json_pack("{s:s,s:o,s:I,s:i,s:i,s:o,s:s,s:s}", "date", date, "processor", json_string_nocheck(la_processor_name(cpu)),
+                     "cores", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "threads", la_job_threads(k), "jobs",
+                     (int)k->c->jobs,
                      "system", system, "vectors", la_vec_table()->name, "blas", la_blas_name());
 }
 
@@ -56,7 +60,9 @@ static json_t *machine(const la_comparison *k) {
 static json_t *settings(const la_comparison *k) {
     json_t           *all = json_object();
     const la_config  *c = k->n_runs ? &k->run[0].config : NULL;
-    static const int differ[] = {LA_OPT_attn, LA_OPT_data, LA_OPT_task, LA_OPT_seed, LA_OPT_lr, LA_OPT_min_lr,
+    static const int differ[] = {LA_OPT_csv, LA_OPT_tensorboard, LA_OPT_overfit_batch, LA_OPT_log_interval,
+                                 LA_OPT_sample_every, LA_OPT_save_interval, LA_OPT_val_data, LA_OPT_prompt,
+                                 LA_OPT_attn, LA_OPT_data, LA_OPT_task, LA_OPT_seed, LA_OPT_lr, LA_OPT_min_lr,
                                  LA_OPT_keep};
     for (int i = 0; c && i < LA_N_OPTIONS; i++) {
         const la_option *o = la_options + i;
@@ -138,9 +144,10 @@ static sample collect(const la_comparison *k, int problem, int variant, double t
     for (int i = 0; i < 3 * k->n_seeds; i++) room[i] = NAN;
     for (int i = 0; i < k->n_runs; i++) {
         const la_run_plan *r = k->run + i;
-        if (r->sweep || r->problem != problem || r->variant != variant) continue;
-        s.lr = r->lr;
+        if (r->problem != problem || r->variant != variant) continue;
         s.parameters = r->parameters;
+        if (r->sweep) continue;
+        s.lr = r->lr;
         if (!r->record) continue;
         int         at = seed_index(k, r->seed);
         json_t     *final = json_object_get(r->record, "final");
@@ -167,15 +174,16 @@ static json_t *difference(const double *first, const double *this, int n) {
                      "distinguishable", d.distinguishable);
 }
 
-/* What is to be reached: --target, or the worst of the variants' means, which each reaches about. */
-static double target_of(const la_comparison *k, int problem, double *room) {
+/* What is to be reached: --target; or the highest final loss, which every run has reached, and of a task,
+ * where that may be chance, an accuracy of .9. */
+static double target_of(const la_comparison *k, int problem) {
     double worst = NAN;
-    int    task = k->problem[problem].task;
     if (k->c->target > 0) return k->c->target;
-    for (int v = 0; v < k->n_variants; v++) {
-        sample s = collect(k, problem, v, NAN, room);
-        double mean = la_stats_of(k->n_seeds, task ? s.accuracy : s.loss).mean;
-        if (isnan(worst) || (task ? mean < worst : mean > worst)) worst = mean;
+    if (k->problem[problem].task) return .9;
+    for (int i = 0; i < k->n_runs; i++) {
+        const la_run_plan *r = k->run + i;
+        double             loss = number(json_object_get(json_object_get(r->record, "final"), "val_loss"));
+        if (!r->sweep && r->problem == problem) worst = fmax(worst, loss);
     }
     return worst;
 }
@@ -183,7 +191,7 @@ static double target_of(const la_comparison *k, int problem, double *room) {
 static void summarise(const la_comparison *k, int problem, json_t *problems, json_t *list, double *first,
                       double *room) {
     int     task = k->problem[problem].task;
-    double  target = target_of(k, problem, room);
+    double  target = target_of(k, problem);
     json_t *about = json_copy(k->problem[problem].about);
     json_object_set_new(about, "target", finite_number(target));
     json_array_append_new(problems, about);
@@ -191,16 +199,16 @@ static void summarise(const la_comparison *k, int problem, json_t *problems, jso
         sample   s = collect(k, problem, v, target, v ? room : first);
         sample   base = collect(k, problem, 0, target, first);
         la_stats reached = la_stats_of(k->n_seeds, s.steps);
-        if (!s.parameters) continue; /* no rate of its sweep was good enough for a run */
         json_t  *d = v ? difference(task ? base.accuracy : base.loss, task ? s.accuracy : s.loss, k->n_seeds)
                        : json_null();
         json_array_append_new(
-            list, json_pack("{s:s,s:s,s:f,s:i,s:i,s:i,s:I,s:o,s:o,s:o,s:{s:I,s:o}}", "problem",
-                            k->problem[problem].name, "variant", k->variant[v].name, "lr", s.lr, "n", s.n,
+            list, json_pack("{s:s,s:s,s:o,s:i,s:i,s:i,s:I,s:o,s:o,s:o,s:{s:I,s:o}}", "problem",
+                            k->problem[problem].name, "variant", k->variant[v].name, "lr", finite_number(s.lr), "n", s.n,
                             "diverged", s.diverged, "failed", s.failed, "parameters", (json_int_t)s.parameters,
                             "loss", statistics(la_stats_of(k->n_seeds, s.loss)), "accuracy",
                             statistics(la_stats_of(k->n_seeds, s.accuracy)), "difference", d, "steps_to_target", "n",
-                            (json_int_t)reached.n, "mean", finite_number(reached.mean)));
+                            (json_int_t)reached.n, "mean",
+                            reached.n == s.n ? finite_number(reached.mean) : json_null()));
     }
 }
 
@@ -208,7 +216,7 @@ static json_t *sweeps(const la_comparison *k) {
     json_t *list = json_array();
     for (int p = 0; k->n_rates > 1 && p < k->n_problems; p++)
         for (int v = 0; v < k->n_variants; v++) {
-            if (k->variant[v].own_rate) continue;
+            if (!la_compare_chooses(k, p, v)) continue;
             json_t *tried = json_array();
             for (int i = 0; i < k->n_rates; i++) {
                 int    n;
@@ -228,7 +236,7 @@ static json_t *sweeps(const la_comparison *k) {
 json_t *la_compare_results(const la_comparison *k) {
     json_t *problems = json_array(), *summary = json_array(), *runs = json_array();
     double *room = calloc((size_t)(6 * k->n_seeds), sizeof *room);
-    int     done = 1;
+    int     done = k->all_done && !json_array_size(k->missing);
     for (int p = 0; room && p < k->n_problems; p++)
         summarise(k, p, problems, summary, room, room + 3 * k->n_seeds);
     for (int i = 0; i < k->n_runs; i++) {
@@ -236,11 +244,11 @@ json_t *la_compare_results(const la_comparison *k) {
         done &= k->run[i].record != NULL;
     }
     free(room);
-    json_t *all = json_pack("{s:s,s:o,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:[],s:[],s:[],s:{s:[],s:[],s:[],s:[]},s:[]}",
+    json_t *all = json_pack("{s:s,s:o,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:O,s:[],s:[],s:[],s:{s:[],s:[],s:[],s:[]},s:[]}",
                             "schema", "lina-results-1", "command", command(k), "complete", done, "program",
                             "lina " LA_VERSION, "machine", machine(k), "settings", settings(k), "problems", problems,
                             "variants", variants(k), "runs", runs, "sweeps", sweeps(k), "summary", summary,
-                            "positions", "entropy", "samples", "speed", "length", "slopes", "crossover", "decode",
+                            "missing", k->missing, "positions", "entropy", "samples", "speed", "length", "slopes", "crossover", "decode",
                             "gradcheck");
     return room ? all : (json_decref(all), NULL);
 }

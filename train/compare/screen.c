@@ -158,13 +158,13 @@ static void print_row(const json_t *row, const char *measure, int width) {
         printf(" +- %-8.4f", half);
     else
         printf(" %-11s", "");
-    if (json_is_null(d) || !isfinite(mean))
+    if (json_is_null(d) || !isfinite(number(d, "mean")))
         printf(" %-28s", "");
     else if (isfinite(number(d, "ci95")))
         printf(" %+8.4f +- %-7.4f %-8s", number(d, "mean"), number(d, "ci95"),
                json_is_true(json_object_get(d, "distinguishable")) ? "" : "(*)");
     else
-        printf(" %-28s", "one seed says nothing of it");
+        printf(" %+8.4f %-19s", number(d, "mean"), "(one seed)");
     printf(" %4.0f", number(row, "n"));
     if (number(row, "diverged") > 0) printf("   %.0f diverged", number(row, "diverged"));
     if (number(row, "failed") > 0) printf("   %.0f failed", number(row, "failed"));

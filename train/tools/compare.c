@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tensor/parallel.h"
 #include "train/compare/screen.h"
@@ -71,14 +72,19 @@ static la_status write_results(la_comparison *k) {
     return s;
 }
 
+/* Results are written however it ends: what there is is not lost. */
 static la_status compare(la_comparison *k, int *signal) {
+    char why[512] = "";
     if (k->n_rates > 1) la_screen_plan(k); /* of the sweeps */
     la_status s = train(k);
     if (s == LA_OK && !la_signal_stop()) s = la_compare_measure(k);
     *signal = la_signal_stop();
-    if (s == LA_OK) s = write_results(k);
-    if (s == LA_OK && *signal) printf("stopped; the same command goes on\n");
-    return s;
+    k->all_done = s == LA_OK && !*signal;
+    if (s != LA_OK) snprintf(why, sizeof why, "%s", la_error());
+    la_status written = write_results(k);
+    if (s != LA_OK) return la_fail(s, "%s", why);
+    if (written == LA_OK && *signal) printf("stopped; the same command goes on\n");
+    return written;
 }
 
 static la_status dry_run(la_comparison *k) {
@@ -88,8 +94,13 @@ static la_status dry_run(la_comparison *k) {
 }
 
 /* --report: page and table of results that are there. */
-static la_status report(const char *path) {
+static la_status report(const char *name) {
     json_error_t error;
+    struct stat  st;
+    char         path[4096];
+    int          folder = !stat(name, &st) && S_ISDIR(st.st_mode);
+    if (snprintf(path, sizeof path, "%s%s", name, folder ? "/results.json" : "") >= (int)sizeof path)
+        return la_fail(LA_ARG, "the name of %.60s... is too long", name);
     json_t      *results = json_load_file(path, 0, &error);
     if (!results) return la_fail(LA_DATA, "%s cannot be read as results.json: %s", path, error.text);
     const char *slash = strrchr(path, '/');
