@@ -35,19 +35,19 @@ static char *numbered(const char *dir, int64_t i) { /* last.h5, last.1.h5, ... *
 la_status la_folder_make(const char *dir) {
     char       *path = strdup(dir);
     struct stat st;
+    int         made = 0;
     if (!path) return la_fail(LA_NOMEM, "no memory for the name %s", dir);
-    for (char *p = path + 1; *p; p++) {
-        if (*p != '/') continue;
-        *p = 0;
-        mkdir(path, 0777); /* a failure shows below */
-        *p = '/';
+    for (char *p = path + 1; !made; p++) {
+        char c = *p;
+        if (c && c != '/') continue;
+        *p = 0; /* each folder above it first */
+        made = mkdir(path, 0777) && !(errno == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode)) ? errno : 0;
+        *p = c;
+        if (!c) break;
     }
-    int made = mkdir(path, 0777), error = errno;
     free(path);
-    if (made && (error != EEXIST || stat(dir, &st) || !S_ISDIR(st.st_mode)))
-        return la_fail(LA_IO, "cannot make the folder %s: %s", dir,
-                       error == EEXIST ? "it is a file" : strerror(error));
-    return LA_OK;
+    if (!made) return LA_OK;
+    return la_fail(LA_IO, "cannot make the folder %s: %s", dir, made == EEXIST ? "it is a file" : strerror(made));
 }
 
 /* What a killed run may leave: the temporaries of saving and of cutting the metrics. */
@@ -120,12 +120,11 @@ static la_status cut_metrics(const char *path, int64_t step, int64_t *last, int 
     return ok ? LA_OK : la_fail(LA_IO, "cannot rewrite %s: %s", path, strerror(errno));
 }
 
-/* Held until the folder is closed or the process ends, however it ends. */
-static la_status lock(la_folder *s, const char *dir) {
-    s->lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (s->lock < 0 || flock(s->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return LA_OK;
-    close(s->lock);
-    s->lock = -1;
+la_status la_folder_lock(const char *dir, int *lock) {
+    *lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*lock < 0 || flock(*lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return LA_OK;
+    close(*lock);
+    *lock = -1;
     return la_fail(
         LA_ARG, "another run is writing to the folder %s: wait for it, or choose another --out-dir",
         dir);
@@ -136,7 +135,7 @@ la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int
     *s = (la_folder){.keep = keep, .last_line = -1, .lock = -1};
     *evaluated = 0;
     LA_TRY(la_folder_make(dir));
-    LA_TRY(lock(s, dir));
+    LA_TRY(la_folder_lock(dir, &s->lock));
     la_status cleared = clear(dir, mode);
     if (cleared != LA_OK) {
         la_folder_close(s);

@@ -28,6 +28,10 @@ typedef enum la_folder_mode { LA_FOLDER_NEW, LA_FOLDER_OVERWRITE, LA_FOLDER_RESU
 /* Makes a folder, with its parents; one that is there is taken.  LA_IO. */
 la_status la_folder_make(const char *dir);
 
+/* Locks a folder against a second program of ours: until *lock is closed or the process ends, however it
+ * ends.  *lock -1: the file system has no locks.  LA_ARG: somebody else has it. */
+la_status la_folder_lock(const char *dir, int *lock);
+
 /* Makes the folder, with its parents.  NEW: LA_ARG if there is something in it.  OVERWRITE: removes
  * the files of an earlier run, and only those.  RESUME: drops the lines of metrics.jsonl after
  * `step`; *evaluated says whether the line of `step` has a val_loss. */

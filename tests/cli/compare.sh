@@ -130,6 +130,15 @@ for how in TERM KILL INT; do
 done
 py "side by side and one after the other" "$same" straight/results.json stopTERM/results.json
 
+# --- one at a time in a folder ---
+"$bin/compare" "${long[@]}" --max-iters=2000 --out-dir=locked >/dev/null 2>&1 </dev/null &
+pid=$!
+for _ in $(seq 1000); do ls locked/runs/*/metrics.jsonl >/dev/null 2>&1 && break; sleep .01; done
+run 2 compare "${long[@]}" --out-dir=locked --quiet
+err_says 'another run is writing to the folder locked'
+kill -s TERM "$pid"
+wait "$pid"
+
 # --- budgets, numbers of parameters, sweeps ---
 run 0 compare "${two[@]}" --data t.txt --seeds=1 "${tiny[@]}" --budget tokens:1300 --longest=0 --out-dir=tokens --quiet
 py "1,300 tokens are 11 steps of 128" 'assert all(x["steps"] == 11 for x in r["runs"])' tokens/results.json

@@ -128,10 +128,16 @@ void la_screen_plan(const la_comparison *k) {
         recorded += k->run[i].record != NULL;
         sweeps += k->run[i].sweep;
     }
+    const la_config *c = k->n_runs ? &k->run[0].config : NULL;
+    if (c && c->warmup_iters >= c->max_iters)
+        printf("note: the learning rate rises for %lld steps and a run has %lld: for short runs, --warmup-iters %lld\n",
+               (long long)c->warmup_iters, (long long)c->max_iters, (long long)c->max_iters / 10);
     printf("%d problem%s, %d variant%s, %d seed%s: %d runs%s, %d of them done; into %s\n", k->n_problems,
            k->n_problems > 1 ? "s" : "", k->n_variants, k->n_variants > 1 ? "s" : "", k->n_seeds,
            k->n_seeds > 1 ? "s" : "", k->n_runs, sweeps == k->n_runs && sweeps ? " to choose learning rates" : "",
            recorded, k->dir);
+    if (sweeps && k->c->dry_run)
+        printf("then, each with the best of its rates, %d runs\n", k->n_problems * k->n_variants * k->n_seeds);
     for (int i = 0; k->c->dry_run && i < k->n_runs; i++) {
         const la_run_plan *r = k->run + i;
         printf("%s  %s, %s, seed %lld, lr %g, %lld steps, %lld parameters, %.3g TFLOP\n", r->record ? "done" : "    ",
@@ -141,12 +147,27 @@ void la_screen_plan(const la_comparison *k) {
     fflush(stdout);
 }
 
+void la_screen_rates(const la_comparison *k) {
+    for (int p = 0; p < k->n_problems && !k->c->quiet; p++)
+        for (int v = 0; v < k->n_variants; v++) {
+            double rate = la_compare_rate(k, p, v), least = INFINITY, most = 0;
+            if (!la_compare_chooses(k, p, v)) continue;
+            for (int i = 0; i < k->n_rates; i++) least = fmin(least, k->rate[i]), most = fmax(most, k->rate[i]);
+            printf("learning rate of %s, %s: ", k->problem[p].name, k->variant[v].name);
+            if (isnan(rate))
+                printf("none, all diverged\n");
+            else
+                printf("%g%s\n", rate, rate == most ? ", the highest that was tried" : rate == least ? ", the lowest that was tried" : "");
+        }
+}
+
 static double number(const json_t *o, const char *key) {
     const json_t *x = json_object_get(o, key);
     return json_is_number(x) ? json_number_value(x) : NAN;
 }
 
-static void print_row(const json_t *row, const char *measure, int width) {
+/* 1: it has a (*). */
+static int print_row(const json_t *row, const char *measure, int width) {
     const json_t *s = json_object_get(row, measure), *d = json_object_get(row, "difference");
     double        mean = number(s, "mean"), half = number(s, "ci95");
     printf("  %-*s ", width, json_string_value(json_object_get(row, "variant")));
@@ -169,12 +190,13 @@ static void print_row(const json_t *row, const char *measure, int width) {
     if (number(row, "diverged") > 0) printf("   %.0f diverged", number(row, "diverged"));
     if (number(row, "failed") > 0) printf("   %.0f failed", number(row, "failed"));
     putchar('\n');
+    return isfinite(number(d, "ci95")) && !json_is_true(json_object_get(d, "distinguishable"));
 }
 
 void la_screen_summary(const la_comparison *k, const json_t *results) {
     const json_t *summary = json_object_get(results, "summary"), *row;
     size_t        i;
-    int           width = 8;
+    int           width = 8, starred = 0;
     for (int v = 0; v < k->n_variants; v++)
         if ((int)strlen(k->variant[v].name) > width) width = (int)strlen(k->variant[v].name);
     for (int p = 0; p < k->n_problems; p++) {
@@ -182,7 +204,7 @@ void la_screen_summary(const la_comparison *k, const json_t *results) {
         printf("%s: %s, mean over seeds with 95 %% interval, and the difference to %s\n", k->problem[p].name, measure,
                k->variant[0].name);
         json_array_foreach(summary, i, row) if (!strcmp(json_string_value(json_object_get(row, "problem")),
-                                                        k->problem[p].name)) print_row(row, measure, width);
+                                                        k->problem[p].name)) starred |= print_row(row, measure, width);
     }
-    printf("(*) not distinguishable: the interval of the difference covers 0\n");
+    if (starred) printf("(*) not distinguishable: the interval of the difference covers 0\n");
 }

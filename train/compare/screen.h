@@ -5,6 +5,8 @@
 
 /* The list of runs, before they start: what there is to do, and what has been done. */
 void la_screen_plan(const la_comparison *k);
+/* Which learning rates the sweeps have chosen. */
+void la_screen_rates(const la_comparison *k);
 /* A bar over all runs with the time that is left, redrawn now and then on a terminal; elsewhere a line
  * for each run that has ended. */
 void la_screen_progress(la_comparison *k);

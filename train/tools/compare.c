@@ -19,6 +19,7 @@ static la_status train(la_comparison *k) {
     la_signals_install();
     LA_TRY(la_compare_train(k)); /* the sweeps, if there are any */
     if (la_signal_stop()) return LA_OK;
+    la_screen_rates(k);
     LA_TRY(la_compare_add_main(k));
     la_screen_plan(k);
     return la_compare_train(k);
@@ -75,6 +76,9 @@ static la_status write_results(la_comparison *k) {
 /* Results are written however it ends: what there is is not lost. */
 static la_status compare(la_comparison *k, int *signal) {
     char why[512] = "";
+    int  lock;
+    LA_TRY(la_folder_make(k->dir));
+    LA_TRY(la_folder_lock(k->dir, &lock)); /* until this process ends */
     if (k->n_rates > 1) la_screen_plan(k); /* of the sweeps */
     la_status s = train(k);
     if (s == LA_OK && !la_signal_stop()) s = la_compare_measure(k);
