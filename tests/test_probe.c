@@ -380,7 +380,7 @@ END_TEST
 
 START_TEST(costs_are_counted) {
     la_lm        *lm = model("softmax");
-    la_probe_cost c = la_probe_cost_of(lm, 4);
+    la_probe_cost c = la_probe_cost_of(lm, 4, 0);
     ck_assert_int_eq(c.parameters, la_params_numbers(lm->params));
     ck_assert_int_eq(c.frozen, 0);
     ck_assert_int_eq(c.tokens_per_step, 48);
@@ -389,15 +389,23 @@ START_TEST(costs_are_counted) {
      * for each */
     double weights = 2 * 12 * 16 * 16 + VOCAB * 16;
     ck_assert_double_eq_tol(c.flops_per_step, 6 * weights * 48 + 4 * 4 * 78 * 7 * 2 * 8, 1e-6);
+    /* of a task: the logits, wte, of 3 tokens of each of the 4 rows and not of all 48 */
+    c = la_probe_cost_of(lm, 4, 3);
+    double head = VOCAB * 16, body = weights - head;
+    ck_assert_double_eq_tol(c.flops_per_step,
+                            6 * (body * 48 + head * 12) + 4 * 4 * 78 * 7 * 2 * 8, 1e-6);
     la_lm_destroy(lm);
     lm = model("favor:m=8");
-    ck_assert_int_eq(la_probe_cost_of(lm, 4).frozen, la_params_frozen_numbers(lm->params));
-    ck_assert_int_gt(la_probe_cost_of(lm, 4).frozen, 0);
+    ck_assert_int_eq(la_probe_cost_of(lm, 4, 0).frozen, la_params_frozen_numbers(lm->params));
+    ck_assert_int_gt(la_probe_cost_of(lm, 4, 0).frozen, 0);
     la_lm_destroy(lm);
     la_lm_cfg both = small("softmax");
     both.bidirectional = both.mask_token = 1;
     lm = model_of(&both);
-    ck_assert_uint_eq(la_probe_cost_of(lm, 4).state_bytes, 0);
+    c = la_probe_cost_of(lm, 4, 0);
+    ck_assert_uint_eq(c.state_bytes, 0);
+    /* [MASK] is no word to predict; 12^2 pairs a head */
+    ck_assert_double_eq_tol(c.flops_per_step, 6 * weights * 48 + 4 * 4 * 144 * 7 * 2 * 8, 1e-6);
     la_lm_destroy(lm);
 }
 END_TEST
