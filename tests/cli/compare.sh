@@ -160,6 +160,22 @@ for how in TERM KILL INT; do
 done
 py "side by side and one after the other" "$same" straight/results.json stopTERM/results.json
 
+"$bin/compare" --attn=softmax --attn='elu1 lr=1e-3' --data t.txt --seeds=1 "${tiny[@]}" --lr 1e-4,1e-3 --max-iters=100000 --eval-iters=2 \
+  --longest=0 --out-dir=within --quiet >out 2>err </dev/null &
+pid=$!
+for _ in $(seq 2000); do
+  [ "$(cat within/runs/*/metrics.jsonl 2>/dev/null | wc -l)" -gt 20 ] && break
+  kill -0 "$pid" 2>/dev/null || break
+  sleep .01
+done
+kill -s TERM "$pid"
+wait "$pid"
+code=$?
+last="compare, stopped while rates are tried ($(head -n 1 err))"
+check "143, before a variant with a rate of its own has a run" test "$code" = 143
+follows_schema within/results.json
+last=
+
 # --- budgets, numbers of parameters, sweeps ---
 run 0 compare "${two[@]}" --data t.txt --seeds=1 "${tiny[@]}" --budget tokens:1300 --longest=0 --out-dir=tokens --quiet
 py "1,300 tokens are 11 steps of 128" 'assert all(x["steps"] == 11 for x in r["runs"])' tokens/results.json
