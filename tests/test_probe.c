@@ -1,18 +1,12 @@
 /* test_probe.c -- what is measured on a trained model, against the same by hand and against models
- * whose answer is known; and what child processes say. */
+ * whose answer is known. */
 #include "models.h"
-
-#include <signal.h>
-#include <unistd.h>
 
 #include "data/masking.h"
 #include "train/bench.h"
-#include "train/compare/child.h"
-#include "train/compare/measure.h"
 #include "train/picture.h"
 #include "train/compare/probe.h"
 #include "train/show.h"
-#include "train/system.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 
@@ -380,7 +374,7 @@ END_TEST
 
 START_TEST(costs_are_counted) {
     la_lm        *lm = model("softmax");
-    la_probe_cost c = la_probe_cost_of(lm, 4);
+    la_probe_cost c = la_probe_cost_of(lm, 4, 0);
     ck_assert_int_eq(c.parameters, la_params_numbers(lm->params));
     ck_assert_int_eq(c.frozen, 0);
     ck_assert_int_eq(c.tokens_per_step, 48);
@@ -389,212 +383,24 @@ START_TEST(costs_are_counted) {
      * for each */
     double weights = 2 * 12 * 16 * 16 + VOCAB * 16;
     ck_assert_double_eq_tol(c.flops_per_step, 6 * weights * 48 + 4 * 4 * 78 * 7 * 2 * 8, 1e-6);
+    /* of a task: the logits, wte, of 3 tokens of each of the 4 rows and not of all 48 */
+    c = la_probe_cost_of(lm, 4, 3);
+    double head = VOCAB * 16, body = weights - head;
+    ck_assert_double_eq_tol(c.flops_per_step,
+                            6 * (body * 48 + head * 12) + 4 * 4 * 78 * 7 * 2 * 8, 1e-6);
     la_lm_destroy(lm);
     lm = model("favor:m=8");
-    ck_assert_int_eq(la_probe_cost_of(lm, 4).frozen, la_params_frozen_numbers(lm->params));
-    ck_assert_int_gt(la_probe_cost_of(lm, 4).frozen, 0);
+    ck_assert_int_eq(la_probe_cost_of(lm, 4, 0).frozen, la_params_frozen_numbers(lm->params));
+    ck_assert_int_gt(la_probe_cost_of(lm, 4, 0).frozen, 0);
     la_lm_destroy(lm);
     la_lm_cfg both = small("softmax");
     both.bidirectional = both.mask_token = 1;
     lm = model_of(&both);
-    ck_assert_uint_eq(la_probe_cost_of(lm, 4).state_bytes, 0);
+    c = la_probe_cost_of(lm, 4, 0);
+    ck_assert_uint_eq(c.state_bytes, 0);
+    /* [MASK] is no word to predict; 12^2 pairs a head */
+    ck_assert_double_eq_tol(c.flops_per_step, 6 * weights * 48 + 4 * 4 * 144 * 7 * 2 * 8, 1e-6);
     la_lm_destroy(lm);
-}
-END_TEST
-
-/* --- child processes --- */
-
-static void shell(const char *script, int threads, json_t **lines, char **message, int *code) {
-    const char *argv[] = {"/bin/sh", "-c", script, NULL};
-    OK(la_child_json(argv, threads, lines, message, code));
-}
-
-static void forget(json_t *lines, char *message) {
-    json_decref(lines);
-    free(message);
-}
-
-START_TEST(a_child_is_read_line_by_line) {
-    json_t *lines;
-    char   *message;
-    int     code;
-    shell(
-        "echo '{\"a\": 1}'; echo nothing to read >&2; echo \"{\\\"b\\\": $OMP_NUM_THREADS}\"; cat",
-        7, &lines, &message, &code);
-    ck_assert_int_eq(code, 0);
-    ck_assert_str_eq(message, "");
-    ck_assert_int_eq(json_array_size(lines), 2);
-    ck_assert_int_eq(json_integer_value(json_object_get(json_array_get(lines, 1), "b")), 7);
-    forget(lines, message);
-}
-END_TEST
-
-START_TEST(more_than_a_pipe_holds) { /* on both */
-    json_t *lines;
-    char   *message;
-    int     code;
-    shell("i=0; while [ $i -lt 5000 ]; do echo '{\"text\": \"some forty letters in every line of "
-          "it\"}'; echo and as much of it here, where nobody reads it >&2; i=$((i + 1)); done",
-          0, &lines, &message, &code);
-    ck_assert_int_eq(code, 0);
-    ck_assert_int_eq(json_array_size(lines), 5000);
-    forget(lines, message);
-}
-END_TEST
-
-START_TEST(a_child_that_fails_says_why) {
-    json_t *lines;
-    char   *message;
-    int     code;
-    shell("echo '{\"a\": 1}'; printf '{\"cut'; echo 'sh: does not fit' >&2; echo help >&2; exit 6",
-          0, &lines, &message, &code);
-    ck_assert_int_eq(code, 6);
-    ck_assert_str_eq(message, "does not fit");
-    ck_assert_int_eq(json_array_size(lines), 1);
-    forget(lines, message);
-    shell("echo first >&2; echo last >&2; exit 3", 0, &lines, &message, &code);
-    ck_assert_int_eq(code, 3);
-    ck_assert_str_eq(message, "last");
-    forget(lines, message);
-    shell("exit 4", 0, &lines, &message, &code);
-    ck_assert_str_eq(message, "sh ended with code 4");
-    forget(lines, message);
-    shell("kill -9 $$", 0, &lines, &message, &code);
-    ck_assert_int_eq(code, 137);
-    ck_assert_ptr_nonnull(strstr(message, "ended by signal 9"));
-    forget(lines, message);
-    const char *missing[] = {"no-such-program", NULL};
-    OK(la_child_json(missing, 0, &lines, &message, &code));
-    ck_assert_int_eq(code, 127);
-    ck_assert_str_eq(message, "no-such-program cannot be started: it should stand beside this "
-                              "program");
-    forget(lines, message);
-}
-END_TEST
-
-START_TEST(a_line_that_is_no_object_is_an_error) {
-    const char *number[] = {"/bin/sh", "-c", "echo 12", NULL};
-    const char *words[] = {"/bin/sh", "-c", "echo some words", NULL};
-    json_t     *lines;
-    char       *message;
-    int         code;
-    FAILS(la_child_json(number, 0, &lines, &message, &code), LA_FORMAT, "no JSON object: 12");
-    FAILS(la_child_json(words, 0, &lines, &message, &code), LA_FORMAT, "some words");
-    ck_assert(!lines && !message);
-}
-END_TEST
-
-/* --- bench and gradcheck, where they stand beside this program --- */
-
-static const char *const tiny[] = {"--n-layer=1", "--n-head=2", "--n-embd=16", NULL};
-
-static bool have_programs(void) {
-    char    path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 16);
-    if (n < 0) return false;
-    path[n] = 0;
-    strcpy(strrchr(path, '/') + 1, "bench");
-    return access(path, X_OK) == 0;
-}
-
-static const json_t *at(const json_t *rows, size_t i, const char *key) {
-    return json_object_get(json_array_get(rows, i), key);
-}
-
-/* 200 TB of weights: refused before anything is allocated. */
-static const char *const huge[] = {"--n-layer=1000", "--n-embd=65536", NULL};
-
-START_TEST(steps_of_several_lengths) {
-    la_measure m = {.attn = "elu1", .options = tiny, .threads = 1};
-    json_t    *rows = json_array();
-    if (have_programs()) {
-        OK(la_measure_length(&m, 16, 32, rows));
-        ck_assert_int_eq(json_array_size(rows), 2);
-        for (size_t i = 0; i < 2; i++) {
-            ck_assert_int_eq(json_integer_value(at(rows, i, "length")), 16 << i);
-            ck_assert_str_eq(json_string_value(at(rows, i, "refused")), "");
-            ck_assert_double_gt(json_number_value(at(rows, i, "ms_per_step")), 0);
-            ck_assert_int_ge(json_integer_value(at(rows, i, "repeats")), 5);
-            ck_assert_int_eq(json_object_size(json_array_get(rows, i)), 6);
-        }
-        m.attn = "cosformer:length=16"; /* a length that the variant does not have */
-        json_array_clear(rows);
-        OK(la_measure_length(&m, 16, 32, rows));
-        ck_assert_str_eq(json_string_value(at(rows, 0, "refused")), "");
-        ck_assert_str_ne(json_string_value(at(rows, 1, "refused")), "");
-        ck_assert(json_is_null(at(rows, 1, "ms_per_step")));
-        m = (la_measure){.attn = "softmax", .options = huge, .threads = 1};
-        json_array_clear(rows);
-        OK(la_measure_length(&m, 32, 32, rows));
-        ck_assert_ptr_nonnull(strstr(json_string_value(at(rows, 0, "refused")), "are free"));
-    }
-    json_decref(rows);
-}
-END_TEST
-
-START_TEST(tokens_at_several_positions) {
-    static const char *const rope[] = {"--n-layer=1", "--n-head=2", "--n-embd=16",
-                                       "--pos",       "rope",       NULL};
-    const int64_t            positions[] = {10, 100, 999999999};
-    char                     note[LA_MEASURE_NOTE];
-    la_measure               m = {.attn = "softmax", .options = tiny, .threads = 1};
-    json_t                  *rows = json_array();
-    if (have_programs()) {
-        OK(la_measure_decode(&m, positions, 3, rows, note));
-        ck_assert_int_eq(json_array_size(rows), 3);
-        ck_assert_int_eq(json_integer_value(at(rows, 1, "position")), 100);
-        ck_assert_double_gt(json_number_value(at(rows, 1, "tokens_per_s")), 0);
-        ck_assert_int_gt(json_integer_value(at(rows, 1, "state_bytes")),
-                         json_integer_value(at(rows, 0, "state_bytes")));
-        ck_assert_ptr_nonnull(strstr(json_string_value(at(rows, 2, "refused")), "are free"));
-        ck_assert(json_is_null(at(rows, 2, "state_bytes")));
-        ck_assert_ptr_nonnull(strstr(note, "--pos none: learned positions end"));
-        m.options = rope;
-        m.attn = "cosformer:length=200";
-        json_array_clear(rows);
-        OK(la_measure_decode(&m, positions, 2, rows, note));
-        ck_assert_str_eq(json_string_value(at(rows, 0, "refused")), "");
-        ck_assert_ptr_nonnull(strstr(json_string_value(at(rows, 1, "refused")), "200 tokens"));
-        ck_assert_ptr_nonnull(strstr(note, "--pos rope, and with a --block-size"));
-    }
-    json_decref(rows);
-}
-END_TEST
-
-START_TEST(gradients_of_each_part_once) {
-    la_measure m = {.attn = "cosine@1+relu:chunk=8@1/none/relu"};
-    json_t    *rows = json_array();
-    if (have_programs()) {
-        OK(la_measure_gradcheck(&m, rows));
-        ck_assert_int_eq(json_array_size(rows), 2);
-        ck_assert_str_eq(json_string_value(at(rows, 0, "name")), "cosine");
-        ck_assert_str_eq(json_string_value(at(rows, 1, "name")), "relu");
-        ck_assert(json_is_true(at(rows, 1, "pass")));
-        ck_assert_double_lt(json_number_value(at(rows, 1, "worst")), 1e-7);
-        json_array_clear(rows);
-        m = (la_measure){.attn = "linformer:r=2", .bidirectional = 1};
-        OK(la_measure_gradcheck(&m, rows));
-        ck_assert_str_eq(json_string_value(at(rows, 0, "name")), "linformer both ways");
-    }
-    m = (la_measure){.attn = "none"};
-    json_array_clear(rows);
-    OK(la_measure_gradcheck(&m, rows));
-    ck_assert_int_eq(json_array_size(rows), 0);
-    m.attn = "sofmax";
-    FAILS(la_measure_gradcheck(&m, rows), LA_NAME, "softmax");
-    json_decref(rows);
-}
-END_TEST
-
-/* The last test: in one process, the signal stays. */
-START_TEST(a_signal_to_stop_is_passed_on) {
-    const char *argv[] = {"/bin/sh", "-c", "kill -TERM $PPID; exec sleep 1000", NULL};
-    json_t     *lines;
-    char       *message;
-    int         code;
-    la_signals_install();
-    FAILS(la_child_json(argv, 0, &lines, &message, &code), LA_STATE, "stopped by a signal");
-    ck_assert_int_eq(code, 128 + SIGTERM);
 }
 END_TEST
 
@@ -615,17 +421,6 @@ int main(void) {
     tcase_add_test(c, a_sample_is_the_prompt_and_200_tokens_as_utf8);
     tcase_add_test(c, a_picture_without_a_file);
     tcase_add_test(c, costs_are_counted);
-    suite_add_tcase(s, c);
-    c = tcase_create("children");
-    tcase_set_timeout(c, 60);
-    tcase_add_test(c, a_child_is_read_line_by_line);
-    tcase_add_test(c, more_than_a_pipe_holds);
-    tcase_add_test(c, a_child_that_fails_says_why);
-    tcase_add_test(c, a_line_that_is_no_object_is_an_error);
-    tcase_add_test(c, steps_of_several_lengths);
-    tcase_add_test(c, tokens_at_several_positions);
-    tcase_add_test(c, gradients_of_each_part_once);
-    tcase_add_test(c, a_signal_to_stop_is_passed_on);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

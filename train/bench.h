@@ -54,8 +54,9 @@ extern const char la_attn_flops_text[]; /* the rule, for the head of a table */
  * only looked up.  That of tokens counts once, for the logits, without [MASK]. */
 double            la_lm_weights(const la_lm *lm);
 /* A training step of `rows` windows of T tokens: 6 for each weight and token, 2 forward and 4
- * backward, and attention's. */
-double            la_lm_step_flops(const la_lm *lm, int64_t rows, int64_t T);
+ * backward, and attention's.  The logits are of `labels` tokens of a window, as of a task, whose
+ * head is computed there only; 0: of every token. */
+double            la_lm_step_flops(const la_lm *lm, int64_t rows, int64_t T, int64_t labels);
 
 /* --- one variant on random q, k, v (batch, n, heads, d): the node's own time --- */
 typedef struct la_attn_timing {

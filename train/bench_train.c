@@ -72,14 +72,17 @@ double la_lm_weights(const la_lm *lm) {
     return lm->cfg.mask_token ? sum - (double)lm->cfg.dim : sum;
 }
 
-double la_lm_step_flops(const la_lm *lm, int64_t rows, int64_t T) {
+/* 6 ((W - V dim) T + V dim labels) a row, and attention's. */
+double la_lm_step_flops(const la_lm *lm, int64_t rows, int64_t T, int64_t labels) {
     la_attn_flops f = la_lm_attention_flops(lm, T);
-    return (6 * la_lm_weights(lm) * (double)T + f.forward + f.backward) * (double)rows;
+    double        head = (double)(lm->cfg.vocab * lm->cfg.dim), body = la_lm_weights(lm) - head;
+    double        products = body * (double)T + head * (double)(labels ? labels : T);
+    return (6 * products + f.forward + f.backward) * (double)rows;
 }
 
 static double flops_of(const la_trainer *t) {
     const la_trainer_cfg *c = &t->cfg;
-    return la_lm_step_flops(t->lm, c->batch * c->grad_accum, c->lm.block_size);
+    return la_lm_step_flops(t->lm, c->batch * c->grad_accum, c->lm.block_size, 0);
 }
 
 static la_status time_steps(run *r, la_bench *b) {

@@ -91,9 +91,11 @@ static la_status clear(const char *dir, la_folder_mode mode) {
     return s;
 }
 
-/* Copies the lines of metrics.jsonl up to `step` to a new file and puts that in its place.  *last:
- * the step of the last line that stays. */
-static la_status cut_metrics(const char *path, int64_t step, int64_t *last, int *evaluated) {
+/* Copies the lines of metrics.jsonl up to `step` to a new file and puts that in its place.
+ * s->last_line, s->elapsed_s: of the last line that stays (one that is a val_loss alone has no
+ * time). */
+static la_status cut_metrics(la_folder *s, const char *path, int64_t step, int *evaluated) {
+    static const char elapsed[] = "\"elapsed_s\": ";
     FILE *in = fopen(path, "r");
     if (!in) return LA_OK; /* a folder without one may be resumed */
     char  *line = NULL, *next = malloc(strlen(path) + 5);
@@ -108,7 +110,9 @@ static la_status cut_metrics(const char *path, int64_t step, int64_t *last, int 
         long long at = -1;
         if (line[n - 1] != '\n' || sscanf(line, "{\"step\": %lld", &at) != 1 || at > step) break;
         ok = fputs(line, out) >= 0;
-        *last = at;
+        s->last_line = at;
+        const char *time = strstr(line, elapsed);
+        if (time) s->elapsed_s = strtod(time + sizeof elapsed - 1, NULL);
         *evaluated = at == step && strstr(line, "\"val_loss\"");
     }
     fclose(in);
@@ -144,7 +148,7 @@ la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int
     char     *path = la_folder_path(dir, "metrics.jsonl");
     la_status status = path ? LA_OK : la_fail(LA_NOMEM, "no memory for the name %s", dir);
     if (status == LA_OK && mode == LA_FOLDER_RESUME)
-        status = cut_metrics(path, step, &s->last_line, evaluated);
+        status = cut_metrics(s, path, step, evaluated);
     if (status == LA_OK && !(s->metrics = fopen(path, "a")))
         status = la_fail(LA_IO, "cannot write %s: %s", path, strerror(errno));
     free(path);

@@ -203,6 +203,7 @@ static la_status open_folder(la_run_state *r, int argc, char **argv) {
     LA_TRY(la_folder_open(&r->folder, r->dir, mode, c->keep, r->step, &r->evaluated));
     LA_TRY(la_trackers_open(&r->folder.trackers, r->dir, c->csv, c->tensorboard,
                             r->resumes ? r->step : -1));
+    r->started -= r->folder.elapsed_s; /* resumed: its time goes on */
     note_saved(r);
     LA_TRY(la_folder_run_json(&r->folder, c, argc, argv, la_corpus_size(&r->texts.corpus),
                               r->corpus_hash));

@@ -20,9 +20,9 @@ typedef struct la_run_state {
     int64_t        step, best_step;
     double         best_val, last_val; /* HUGE_VAL, NAN: none */
     double         last_accuracy;      /* of a task, at last_val; NAN: none */
-    double         started;
-    int            evaluated; /* at this step */
-    int            bar;       /* stdout is a terminal */
+    double         started;            /* by la_seconds, less the time of a run that is resumed */
+    int            evaluated;          /* at this step */
+    int            bar;                /* stdout is a terminal */
     int            columns;
     int64_t        best_saved; /* step of the best.h5 in the folder; -1: none that we know of */
     int64_t        last_saved; /* step of the last.h5 in the folder; -1: none that we know of */

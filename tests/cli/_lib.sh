@@ -107,6 +107,14 @@ each_step_once() { # FILE LAST
   fields "$1" | awk -v last="$2" '$1 != NR - 1 { exit 1 } END { exit !(NR == last + 1) }'
 }
 
+# Whether the time in metrics.jsonl never goes back.
+time_goes_on() { # FILE
+  awk -v was=0 'match($0, /"elapsed_s": [^,}]+/) {
+    at = substr($0, RSTART + 13, RLENGTH - 13); n++
+    if (at + 0 < was + 0) exit bad = 1
+    was = at } END { exit bad || !n }' "$1"
+}
+
 # Whether results.json is as its schema says.
 follows_schema() { # FILE
   local python

@@ -68,7 +68,11 @@ py "chances of the task" 'p = r["problems"][1]; assert 0 < p["chance"] < .1 and 
 py "lengths 128 and 256 for each variant, and gradients that pass" '
 assert [x["length"] for x in r["speed"]["length"]] == [128, 256] * 3
 assert all(x["ms_per_step"] > 0 and x["peak_bytes"] > 0 for x in r["speed"]["length"])
-assert len(r["gradcheck"]) >= 3 and all(x["pass"] for x in r["gradcheck"])' whole/results.json
+assert sorted(x["name"] for x in r["gradcheck"]) == ["elu1", "softmax", "window"]
+assert all(x["pass"] for x in r["gradcheck"])' whole/results.json
+py "how generation differs from training is noted" '
+assert [(x["variant"], x["what"]) for x in r["speed"]["notes"]] == [(v["name"], "decode") for v in r["variants"]]
+assert all("--pos none" in x["text"] for x in r["speed"]["notes"])' whole/results.json
 py "loss by position: refused with learned positions beyond the window, and at 1x the loss itself" '
 for x in r["positions"]: assert bool(x["refused"]) == (x["times"] > 1) and (x["refused"] or None not in x["loss"])
 assert {x["times"] for x in r["positions"]} == {1, 4, 16}' whole/results.json
@@ -98,6 +102,44 @@ run 0 compare "${two[@]}" --data t.txt --seeds=3 "${short[@]}" --longest=0 --out
 check_not "with records, nothing is trained" test -d whole/runs
 run 0 compare --report whole/results.json
 check "report and table only" test "$(tr '\n' ' ' <out)" = "whole/report.html whole/results.csv "
+
+# --- what the measurements are started with: a bench that notes it, beside a copy of compare ---
+mkdir beside
+cp "$bin/compare" beside
+ln -s "$bin/train" "$bin/gradcheck" beside
+# shellcheck disable=SC2016
+printf '#!/bin/sh\necho "$OMP_NUM_THREADS $*" >>%q\nexec %q "$@"\n' "$PWD/asked" "$bin/bench" >beside/bench
+chmod +x beside/bench
+with_threads() { # N: what bench is asked for by a comparison of N threads
+  rm -f asked
+  checks=$((checks + 1))
+  beside/compare --attn='elu1 recompute=on dropout=.1' --data t.txt --seeds=1 "${short[@]}" --optim=sgd --longest=128 \
+    --out-dir=asks --quiet --threads="$1" >out 2>err </dev/null || fail "compare beside another bench: $(tail -n 3 err)"
+}
+with_threads 1
+check "threads, and all that a training step depends on" grep -qE \
+  '^1 train (.* )?--dropout=0\.1 --optim=sgd --recompute=on (.* )?--block-size=128 ' asked
+check "generation takes the model alone" grep -qE '^1 decode .*--positions=16,64$' asked
+check_not "generation does not train" grep -qE '^1 decode .*(--dropout|--optim|--recompute)' asked
+with_threads 1
+check_not "nothing is measured twice" test -e asked
+gradients=$(ls -l --time-style=full-iso asks/records/gradcheck-*)
+with_threads 2
+check "with other threads times are other ones" test "$(cut -d' ' -f1,2 asked | tr '\n' ',')" = "2 train,2 decode,"
+check "gradients are not" test "$(ls -l --time-style=full-iso asks/records/gradcheck-*)" = "$gradients"
+printf '#!/bin/sh\ncase "$*" in *--block-size=256*) kill -9 $$ ;; esac\nexec %q "$@"\n' "$bin/bench" >beside/bench
+checks=$((checks + 1))
+beside/compare --attn=elu1 --data t.txt --seeds=1 "${short[@]}" --longest=256 --out-dir=killed --quiet >out 2>err </dev/null ||
+  fail "compare whose bench is killed: $(tail -n 3 err)"
+follows_schema killed/results.json
+py "what was killed did not fit" '
+assert [x["refused"][:12] for x in r["speed"]["length"]] == ["", "did not fit:"]' killed/results.json
+printf '#!/bin/sh\necho "bench: --colour is no option" >&2\nexit 2\n' >beside/bench
+last="compare whose bench refuses its options"
+beside/compare --attn=elu1 --data t.txt --seeds=1 "${short[@]}" --longest=256 --out-dir=misused --quiet >out 2>err </dev/null
+check "it is a usage error" test $? = 2
+err_says '^compare: elu1: bench train: --colour is no option$'
+last=
 
 # --- stopped and killed ---
 long=("${two[@]}" --data t.txt --seeds=2 "${tiny[@]}" --max-iters=300 --eval-interval=50 --eval-iters=2 --longest=0)
@@ -138,6 +180,22 @@ run 2 compare "${long[@]}" --out-dir=locked --quiet
 err_says 'another run is writing to the folder locked'
 kill -s TERM "$pid"
 wait "$pid"
+
+"$bin/compare" --attn=softmax --attn='elu1 lr=1e-3' --data t.txt --seeds=1 "${tiny[@]}" --lr 1e-4,1e-3 --max-iters=100000 --eval-iters=2 \
+  --longest=0 --out-dir=within --quiet >out 2>err </dev/null &
+pid=$!
+for _ in $(seq 2000); do
+  [ "$(cat within/runs/*/metrics.jsonl 2>/dev/null | wc -l)" -gt 20 ] && break
+  kill -0 "$pid" 2>/dev/null || break
+  sleep .01
+done
+kill -s TERM "$pid"
+wait "$pid"
+code=$?
+last="compare, stopped while rates are tried ($(head -n 1 err))"
+check "143, before a variant with a rate of its own has a run" test "$code" = 143
+follows_schema within/results.json
+last=
 
 # --- budgets, numbers of parameters, sweeps ---
 run 0 compare "${two[@]}" --data t.txt --seeds=1 "${tiny[@]}" --budget tokens:1300 --longest=0 --out-dir=tokens --quiet

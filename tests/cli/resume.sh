@@ -9,6 +9,7 @@ base=("${tiny[@]}" --data=t.txt --max-iters=300 --eval-interval=50 --lr=3e-3 --q
 same() { # NAME DIR DIR [LAST]: two runs that must be equal in every number and weight
   check "$1: each step once" each_step_once "$2/metrics.jsonl" "${4:-300}"
   check "$1: metrics are JSON" json_lines "$2/metrics.jsonl"
+  check "$1: the time goes on" time_goes_on "$2/metrics.jsonl"
   fields "$2/metrics.jsonl" >a
   fields "$3/metrics.jsonl" >b
   check "$1: the same numbers in $2 and $3: $(diff a b | head -n 4 | tr '\n' ' ')" cmp a b
@@ -51,6 +52,10 @@ for optim in adamw sgd; do
     run 0 train --resume --out-dir="$name"
     out_says "^resuming from $name/last.h5\$"
     out_says '^done: step 300 '
+    # shellcheck disable=SC2016 # awk
+    check "the time of both parts" awk -v all="$(sed -nE 's/^done: .* \| ([0-9.]+) s \| .*/\1/p' out)" '
+      match($0, /"elapsed_s": [^,}]+/) { last = substr($0, RSTART + 13, RLENGTH - 13) }
+      END { exit !(all + .06 > last + 0) }' "$name/metrics.jsonl"
     same "$name" "$name" "$name.ref"
   same_loss "$name" "$name.ref"
   done

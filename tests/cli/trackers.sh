@@ -109,7 +109,7 @@ whole() { # NAME DIR LAST FILES [FROM]: both files have what metrics.jsonl has; 
 run 0 train "${both[@]}" --out-dir=ref
 err_empty
 whole "a run" ref 200 1
-check "the header" grep -q '^step,loss,val_loss,.*lr,grad_norm,.*rss_bytes$' ref/metrics.csv
+check "the header" grep -q '^step,loss,accuracy,val_loss,.*lr,grad_norm,.*rss_bytes$' ref/metrics.csv
 run 0 train "${base[@]}" --out-dir=without
 check "usually there are none" test "$(find without -name '*.csv' -o -name '*tfevents*' | wc -l)" = 0
 fields ref/metrics.jsonl >b
@@ -146,10 +146,10 @@ sleep .05
 kill -s TERM "$pid"
 wait "$pid"
 check "it was within the evaluation" test "$(fields eval/metrics.jsonl | tail -n 1 | cut -d' ' -f1,3)" = "30 -"
-check "no val_loss yet" grep -qE '^30,[^,]+,,' eval/metrics.csv
+check "no val_loss yet" grep -qE '^30,[^,]+,,,' eval/metrics.csv
 run 0 train --resume --out-dir=eval
 whole "stopped in an evaluation" eval 60 2
-check "val_loss was added" grep -qE '^30,[^,]+,[0-9.]+,' eval/metrics.csv
+check "val_loss was added" grep -qE '^30,[^,]+,,[0-9.]+,' eval/metrics.csv
 
 # --- asked for later, and given up ---
 run 0 train "${base[@]}" --max-iters=50 --lr-decay-iters=200 --out-dir=later

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,7 +28,7 @@ typedef struct stream { /* what comes out of a pipe */
 } stream;
 
 typedef struct child {
-    char   path[PATH_MAX], threads[40];
+    char   path[LA_CHILD_PATH], threads[40];
     char **env; /* the strings are not its own */
     stream out, err;
     pid_t  pid;
@@ -59,17 +58,43 @@ static void stream_close(stream *s) {
 }
 
 /* --- start --- */
-/* The folder of the running program, and in it `name`; where the system does not say which that is,
- * the name alone, which is then looked for in PATH. */
-static la_status find_program(const char *name, char path[PATH_MAX]) {
-    ssize_t n = strchr(name, '/') ? -1 : readlink("/proc/self/exe", path, PATH_MAX - 1);
+la_status la_child_program(const char *name, char path[LA_CHILD_PATH]) {
+    ssize_t n = strchr(name, '/') ? -1 : readlink("/proc/self/exe", path, LA_CHILD_PATH - 1);
     size_t  folder = 0;
     for (ssize_t i = 0; i < n; i++)
         if (path[i] == '/') folder = (size_t)i + 1;
-    if (folder + strlen(name) >= PATH_MAX)
+    if (folder + strlen(name) >= LA_CHILD_PATH)
         return la_fail(LA_IO, "the path of the program %.64s is too long", name);
     strcpy(path + folder, name);
     return LA_OK;
+}
+
+/* Between fork() and exec the child would run our handlers, and what they note would be lost. */
+static void forget_handlers(void) {
+    static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+    for (size_t i = 0; i < sizeof handled / sizeof *handled; i++) {
+        struct sigaction s;
+        if (sigaction(handled[i], NULL, &s) == 0 && s.sa_handler != SIG_IGN) /* nohup */
+            signal(handled[i], SIG_DFL);
+    }
+}
+
+pid_t la_child_fork(void) {
+    pid_t    parent = getpid();
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* until the child has no handlers any more */
+    pid_t pid = fork();
+    if (pid == 0) {
+        forget_handlers();
+        setpgid(0, 0);
+#ifdef __linux__
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+#endif
+        if (getppid() != parent) _exit(NOT_STARTED);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return pid;
 }
 
 /* The environment with OMP_NUM_THREADS. */
@@ -89,28 +114,23 @@ static la_status make_environment(child *c, int threads) {
 }
 
 /* In the child: only calls that are safe after fork() of a process with threads. */
-static void become(const child *c, const char *const argv[], pid_t parent) {
+static void become(const child *c, const char *const argv[]) {
     int nothing = open("/dev/null", O_RDONLY);
     dup2(nothing, STDIN_FILENO);
     dup2(c->out.end[1], STDOUT_FILENO);
     dup2(c->err.end[1], STDERR_FILENO);
-#ifdef __linux__
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-#endif
-    if (getppid() != parent) _exit(NOT_STARTED); /* it died before that */
     environ = c->env;
     execvp(c->path, (char *const *)argv);
     _exit(NOT_STARTED);
 }
 
 static la_status start(child *c, const char *const argv[], int threads) {
-    LA_TRY(find_program(argv[0], c->path));
+    LA_TRY(la_child_program(argv[0], c->path));
     LA_TRY(make_environment(c, threads));
     LA_TRY(stream_open(&c->out));
     LA_TRY(stream_open(&c->err));
-    pid_t parent = getpid();
-    c->pid = fork();
-    if (c->pid == 0) become(c, argv, parent);
+    c->pid = la_child_fork();
+    if (c->pid == 0) become(c, argv);
     if (c->pid < 0) return la_fail(LA_IO, "%.64s cannot be started: %s", argv[0], strerror(errno));
     shut(&c->out.end[1]);
     shut(&c->err.end[1]);

@@ -28,7 +28,8 @@ typedef struct la_problem {
     int         task;
     la_own      own;
     json_t     *about; /* as in results.json, but for `target`                           */
-    int64_t     vocab, parameters; /* of the first variant                                     */
+    int64_t     vocab, parameters; /* these of the first variant                               */
+    int64_t     labels;            /* of a row; 0: every token is one                          */
     uint64_t    hash;
 } la_problem;
 
@@ -64,6 +65,7 @@ typedef struct la_screen { /* screen.c                                          
     double started, drawn; /* 0: not yet                                                       */
     double before;         /* work that was done when it started                               */
     int    bar, columns, told;
+    int    measured, measures; /* measurements that are over, of how many                      */
 } la_screen;
 
 typedef struct la_comparison {

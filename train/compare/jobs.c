@@ -11,11 +11,9 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
 
 #include "tensor/parallel.h"
+#include "train/compare/child.h"
 #include "train/compare/compare.h"
 #include "train/compare/screen.h"
 #include "train/folder.h"
@@ -61,25 +59,8 @@ static char *last_words(const la_comparison *k, const char *id) {
 
 /* --- starting --- */
 
-/* The program of that name in this one's folder; elsewhere it is looked for in PATH. */
-static const char *program_beside(const char *name, la_arena *arena) {
-    char    self[4096];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(self, '/');
-    if (slash) slash[1] = 0;
-    return la_arena_printf(arena, "%s%s", slash ? self : "", name);
-}
-
-static void child(const char *log, const char *program, char **argv, pid_t parent) {
+static void become(const char *log, const char *program, char **argv) {
     int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0666), in = open("/dev/null", O_RDONLY);
-    setpgid(0, 0); /* Ctrl-C reaches compare alone, which stops its trainings in order */
-#ifdef __linux__
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(127);
-#else
-    (void)parent;
-#endif
     if (in >= 0) dup2(in, 0);
     if (out >= 0) dup2(out, 1), dup2(out, 2);
     execvp(program, argv);
@@ -90,9 +71,11 @@ static void child(const char *log, const char *program, char **argv, pid_t paren
 static la_status start(la_comparison *k, la_run_plan *r, job *j) {
     enum { MORE = 6 };
     const char **argv = la_arena_alloc(&k->arena, (size_t)(r->argc + MORE) * sizeof *argv);
-    const char  *program = program_beside("train", &k->arena), *log = named(k, r->id, ".log");
+    const char  *log = named(k, r->id, ".log");
+    char         program[LA_CHILD_PATH];
     int          n = r->argc;
-    if (!argv || !program || !log) return la_fail(LA_NOMEM, "no memory to start a training");
+    LA_TRY(la_child_program("train", program));
+    if (!argv || !log) return la_fail(LA_NOMEM, "no memory to start a training");
     memcpy(argv, r->argv, (size_t)n * sizeof *argv);
     argv[n++] = la_arena_printf(&k->arena, "--out-dir=%s", la_run_folder(k, r->id));
     argv[n++] = la_arena_printf(&k->arena, "--threads=%d", la_job_threads(k));
@@ -101,9 +84,9 @@ static la_status start(la_comparison *k, la_run_plan *r, job *j) {
     argv[n] = NULL;
     for (int i = 0; i < n; i++)
         if (!argv[i]) return la_fail(LA_NOMEM, "no memory to start a training");
-    pid_t parent = getpid(), pid = fork();
+    pid_t pid = la_child_fork();
     if (pid < 0) return la_fail(LA_IO, "cannot start a process: %s", strerror(errno));
-    if (!pid) child(log, program, (char **)(uintptr_t)argv, parent);
+    if (!pid) become(log, program, (char **)(uintptr_t)argv);
     *j = (job){pid, r};
     r->state = LA_RUN_GOING;
     return LA_OK;

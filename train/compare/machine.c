@@ -4,102 +4,176 @@
 #include <string.h>
 
 #include "data/hash.h"
+#include "tensor/parallel.h"
 #include "train/compare/compare.h"
 #include "train/compare/measure.h"
 #include "train/compare/measured.h"
-#include "train/config_impl.h"
+#include "train/compare/screen.h"
+#include "train/setup.h"
 #include "train/statistics.h"
 
 enum { SHORTEST = 128 };
 
 static la_status no_memory(void) { return la_fail(LA_NOMEM, "no memory for a measurement"); }
 
-/* Options of the model that bench reads, as the first problem's run of the variant has them. */
+/* What bench reads of the options that the first problem's run of a variant has: of the model, and
+ * of what else a training step's time and memory depend on.  Two variants with the same of all that
+ * share their records. */
 typedef struct setting {
-    const char **options;
-    const char  *attn, *key; /* of the options and the build */
+    const char **model, **training; /* "--n-layer=2"; NULL at their ends                       */
+    const char  *attn;
     int          bidirectional;
+    int64_t      block;
+    const char  *key, *gradients_key; /* hashes of attention, model and training; of what gradcheck
+                                         is given: attention and direction                     */
 } setting;
 
-static la_status setting_of(la_comparison *k, int variant, setting *m) {
-    la_run_plan probe = {0};
-    for (int i = 0; i < k->n_runs && !probe.argv; i++)
-        if (k->run[i].problem == 0 && k->run[i].variant == variant) probe = k->run[i];
-    m->options = la_arena_alloc(&k->arena, (size_t)(probe.argc + 2) * sizeof *m->options);
-    if (!m->options || !probe.argv) return no_memory();
-    uint64_t hash = la_hash64(LA_HASH64_START, probe.config.attn, strlen(probe.config.attn));
-    int      n = 0;
-    m->options[n++] = la_arena_printf(&k->arena, "--vocab=%lld", (long long)k->problem[0].vocab);
-    for (int i = 1; i < probe.argc; i++) {
-        char   name[40];
-        size_t length = strcspn(probe.argv[i] + 2, "=");
-        snprintf(name, sizeof name, "%.*s", (int)(length < 39 ? length : 39), probe.argv[i] + 2);
-        int option = la_config_find(name, LA_TOOL_BENCH);
-        if (option < 0 || option == LA_OPT_attn || option == LA_OPT_block_size ||
-            la_options[option].binding != LA_BIND_MODEL || option == LA_OPT_tokenizer)
+static bool is_of_model(int option) { /* the length is ours, and tokens are drawn: no tokenizer */
+    return la_options[option].binding == LA_BIND_MODEL && option != LA_OPT_attn &&
+           option != LA_OPT_block_size && option != LA_OPT_tokenizer;
+}
+
+static bool is_of_training(int option) { /* the batch is ours */
+    return option == LA_OPT_dropout || option == LA_OPT_optim || option == LA_OPT_recompute;
+}
+
+/* Those of bench's options that were given and are `wanted`, with their values; to n more. */
+static la_status take_options(la_comparison *k, const la_config *c, bool (*wanted)(int option),
+                              const char **to, int n, uint64_t *hash) {
+    char number[LA_NUMBER_TEXT];
+    for (int i = 0; i < LA_N_OPTIONS; i++) {
+        const la_option *o = la_options + i;
+        if (!(o->tools & LA_TOOL_BENCH) || !(o->tools & LA_TOOL_TRAIN) || !wanted(i) ||
+            !la_config_given(c, i))
             continue;
-        m->options[n++] = probe.argv[i];
+        to[n] = la_arena_printf(&k->arena, "--%s=%s", o->name, la_config_value(c, i, number));
+        if (!to[n]) return no_memory();
+        *hash = la_hash64(*hash, to[n], strlen(to[n]) + 1);
+        n++;
     }
-    for (int i = 0; i < n; i++) {
-        if (!m->options[i]) return no_memory();
-        hash = la_hash64(hash, m->options[i], strlen(m->options[i]) + 1);
-    }
-    m->attn = probe.config.attn;
-    m->bidirectional = strcmp(probe.config.objective, "causal") != 0;
+    return LA_OK;
+}
+
+/* NULL: stopped before there were any. */
+static const la_config *config_of(const la_comparison *k, int variant) {
+    for (int i = 0; i < k->n_runs; i++)
+        if (k->run[i].problem == 0 && k->run[i].variant == variant) return &k->run[i].config;
+    return NULL;
+}
+
+static la_status setting_of(la_comparison *k, const la_config *c, setting *m) {
+    const size_t room = (LA_N_OPTIONS + 2) * sizeof *m->model; /* --vocab, NULL */
+    m->model = la_arena_alloc(&k->arena, room);
+    m->training = la_arena_alloc(&k->arena, room);
+    if (!m->model || !m->training) return no_memory();
+    memset(m->model, 0, room);
+    memset(m->training, 0, room);
+    m->attn = c->attn;
+    m->bidirectional = strcmp(c->objective, "causal") != 0;
+    m->block = c->block_size;
+    uint64_t hash = la_hash64(LA_HASH64_START, c->attn, strlen(c->attn) + 1);
+    m->gradients_key = la_arena_printf(&k->arena, "%s%016llx", m->bidirectional ? "both-" : "",
+                                       (unsigned long long)hash);
+    m->model[0] = la_arena_printf(&k->arena, "--vocab=%lld", (long long)k->problem[0].vocab);
+    if (!m->model[0] || !m->gradients_key) return no_memory();
+    hash = la_hash64(hash, m->model[0], strlen(m->model[0]) + 1);
+    LA_TRY(take_options(k, c, is_of_model, m->model, 1, &hash));
+    LA_TRY(take_options(k, c, is_of_training, m->training, 0, &hash));
     m->key = la_arena_printf(&k->arena, "%016llx", (unsigned long long)hash);
     return m->key ? LA_OK : no_memory();
 }
 
-static la_status lengths(const la_comparison *k, const la_measure *m, json_t *rows) {
+/* Each appends to rows; a note is for the reader of the rows, or "". */
+static la_status lengths(const la_comparison *k, const la_measure *m, json_t *rows,
+                         char note[LA_MEASURE_NOTE]) {
+    *note = 0;
     return la_measure_length(m, SHORTEST, k->c->longest, rows);
 }
 
-static la_status decode(const la_comparison *k, const la_measure *m, json_t *rows) {
+static la_status decode(const la_comparison *k, const la_measure *m, json_t *rows,
+                        char note[LA_MEASURE_NOTE]) {
     static const int64_t at[] = {16, 64, 256, 1024, 4096, 16384};
-    char                 note[LA_MEASURE_NOTE];
     int                  n = 0;
+    *note = 0;
     while (n < (int)(sizeof at / sizeof *at) && at[n] <= k->c->longest) n++;
     return m->bidirectional || !n ? LA_OK : la_measure_decode(m, at, n, rows, note);
 }
 
-static la_status gradients(const la_comparison *k, const la_measure *m, json_t *rows) {
+static la_status gradients(const la_comparison *k, const la_measure *m, json_t *rows,
+                           char note[LA_MEASURE_NOTE]) {
     (void)k;
+    *note = 0;
     return la_measure_gradcheck(m, rows);
 }
 
 static const struct part {
     const char *name, *what;
-    la_status (*measure)(const la_comparison *k, const la_measure *m, json_t *rows);
+    la_status (*measure)(const la_comparison *k, const la_measure *m, json_t *rows, char *note);
 } parts[] = {{"length", "time and memory by length", lengths},
              {"decode", "generation", decode},
              {"gradcheck", "gradients", gradients}};
+enum { DECODE = 1, GRADIENTS = 2 };
 _Static_assert(sizeof parts / sizeof *parts == LA_MACHINE_PARTS, "measured.h");
 
-const char *la_part_name(int part) { return parts[part].what; }
-
+/* Times are of a length and a number of threads, gradients of none. */
 static la_status record_name(la_comparison *k, int part, const setting *m, const char **name) {
-    *name = part < 2 ? la_arena_printf(&k->arena, "%s-%lld-%s", parts[part].name, (long long)k->c->longest, m->key)
-                     : la_arena_printf(&k->arena, "%s-%s", parts[part].name, m->key);
+    *name = part == GRADIENTS
+                ? la_arena_printf(&k->arena, "%s-%s", parts[part].name, m->gradients_key)
+                : la_arena_printf(&k->arena, "%s-%lld-t%d-%s", parts[part].name,
+                                  (long long)k->c->longest, la_threads(), m->key);
     return *name ? LA_OK : no_memory();
 }
 
+/* bench counts as state the room that it made, for the tokens it times too; here stands what the tokens
+ * before a position leave. */
+static la_status set_states(const la_comparison *k, const la_config *c, const json_t *rows) {
+    la_lm_cfg     cfg;
+    la_lm        *lm;
+    size_t        i;
+    const json_t *row;
+    LA_TRY(la_model_cfg(c, k->problem[0].vocab, &cfg));
+    LA_TRY(la_lm_create(&lm, &cfg, 0, 0));
+    json_array_foreach(rows, i, row) {
+        int64_t position = json_integer_value(json_object_get(row, "position"));
+        if (json_is_number(json_object_get(row, "state_bytes")))
+            json_object_set_new(json_array_get(rows, i), "state_bytes",
+                                json_integer((json_int_t)(la_lm_state_len(lm, 1, position) * sizeof(la_real))));
+    }
+    la_lm_destroy(lm);
+    return LA_OK;
+}
+
+/* The record of a part: {"rows": [...], "note": "..."}. */
 la_status la_measure_part(la_comparison *k, int part, int variant) {
-    setting m;
-    const char *name;
-    json_t     *rows;
-    LA_TRY(setting_of(k, variant, &m));
+    const la_config *c = config_of(k, variant);
+    setting          m;
+    const char      *name;
+    json_t          *record;
+    char             note[LA_MEASURE_NOTE];
+    if (!c) return LA_OK;
+    LA_TRY(setting_of(k, c, &m));
     LA_TRY(record_name(k, part, &m, &name));
-    LA_TRY(la_record_load(k, name, &rows));
-    if (rows) {
-        json_decref(rows);
+    LA_TRY(la_record_load(k, name, &record));
+    if (record) {
+        json_decref(record);
         return LA_OK;
     }
-    la_measure what = {.attn = m.attn, .options = m.options, .bidirectional = m.bidirectional};
-    rows = json_array();
-    la_status s = rows ? parts[part].measure(k, &what, rows) : no_memory();
-    if (s == LA_OK) return la_record_save(k, name, rows);
+    la_measure what = {.attn = m.attn,
+                       .options = m.model,
+                       .training = m.training,
+                       .block = m.block,
+                       .threads = la_threads(),
+                       .bidirectional = m.bidirectional};
+    json_t    *rows = json_array();
+    la_screen_step(k, parts[part].what, k->variant[variant].name);
+    la_status s = rows ? parts[part].measure(k, &what, rows, note) : no_memory();
+    if (s == LA_OK && part == DECODE) s = set_states(k, c, rows);
+    if (s == LA_OK)
+        return la_record_save(k, name, json_pack("{s:o,s:s}", "rows", rows, "note", note));
     json_decref(rows);
-    return s == LA_STATE || s == LA_NOMEM ? s : la_fail(s, "%s: %s", k->variant[variant].name, la_error());
+    return s == LA_STATE || s == LA_NOMEM
+               ? s
+               : la_fail(s, "%s: %s", k->variant[variant].name, la_error());
 }
 
 static double number(const json_t *row, const char *key) {
@@ -118,7 +192,8 @@ static lengths_of read_lengths(const json_t *rows, const char *variant) {
     size_t        i;
     const json_t *row;
     json_array_foreach(rows, i, row) {
-        if (l.n == LENGTHS || strcmp(json_string_value(json_object_get(row, "variant")), variant)) continue;
+        if (l.n == LENGTHS || strcmp(json_string_value(json_object_get(row, "variant")), variant))
+            continue;
         l.length[l.n] = number(row, "length");
         l.ms[l.n] = number(row, "ms_per_step");
         l.bytes[l.n++] = number(row, "peak_bytes");
@@ -128,50 +203,86 @@ static lengths_of read_lengths(const json_t *rows, const char *variant) {
 
 static json_t *finite_number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-/* Slopes are fitted where the text is what costs: from 1,024 tokens on, if there are three lengths. */
-static void put_slope(json_t *list, const char *variant, const char *what, const lengths_of *l, const double *y) {
-    int from = 0;
-    while (from < l->n - 3 && l->length[from] < 1024) from++;
-    if (l->n < 2) return;
-    la_slope s = la_slope_of(l->n - from, l->length + from, y + from);
-    json_array_append_new(list, json_pack("{s:s,s:s,s:I,s:I,s:I,s:o,s:o}", "variant", variant, "what", what, "from",
-                                          (json_int_t)l->length[from], "to", (json_int_t)l->length[l->n - 1], "n",
-                                          (json_int_t)s.n, "slope", finite_number(s.slope), "error", finite_number(s.error)));
+/* Slopes are fitted where the text is what costs: from 1,024 tokens on, or from where three lengths
+ * are left, of those that were not refused. */
+static void put_slope(json_t *list, const char *variant, const char *what, const lengths_of *l,
+                      const double *y) {
+    double length[LENGTHS], value[LENGTHS];
+    int    n = 0, from = 0;
+    for (int i = 0; i < l->n; i++) {
+        if (!(isfinite(y[i]) && y[i] > 0)) continue;
+        length[n] = l->length[i];
+        value[n++] = y[i];
+    }
+    if (n < 2) return;
+    while (from < n - 3 && length[from] < 1024) from++;
+    la_slope s = la_slope_of(n - from, length + from, value + from);
+    json_array_append_new(list, json_pack("{s:s,s:s,s:I,s:I,s:I,s:o,s:o}", "variant", variant,
+                                          "what", what, "from", (json_int_t)length[from], "to",
+                                          (json_int_t)length[n - 1], "n", (json_int_t)s.n, "slope",
+                                          finite_number(s.slope), "error", finite_number(s.error)));
+}
+
+static bool has_name(const json_t *list, const json_t *row) {
+    size_t        i;
+    const json_t *other;
+    json_array_foreach(list, i, other) {
+        if (json_equal(json_object_get(other, "name"), json_object_get(row, "name"))) return true;
+    }
+    return false;
+}
+
+static void put_rows(const la_comparison *k, int part, int variant, const json_t *record,
+                     json_t *results) {
+    json_t     *speed = json_object_get(results, "speed"), *rows = json_object_get(record, "rows");
+    const char *note = json_string_value(json_object_get(record, "note"));
+    json_t     *whose = json_pack("{s:s}", "variant", k->variant[variant].name);
+    size_t      i;
+    const json_t *row;
+    if (part != GRADIENTS)
+        la_append_rows(json_object_get(speed, parts[part].name), rows, whose);
+    else { /* of an attention, however many variants have it */
+        json_t *list = json_object_get(results, "gradcheck");
+        json_array_foreach(rows, i, row) {
+            if (!has_name(list, row)) json_array_append(list, json_array_get(rows, i));
+        }
+    }
+    if (note && *note)
+        json_array_append_new(json_object_get(speed, "notes"),
+                              json_pack("{s:s,s:s,s:s}", "variant", k->variant[variant].name,
+                                        "what", parts[part].name, "text", note));
+    json_decref(whose);
 }
 
 la_status la_put_machine(la_comparison *k, int variant, json_t *results) {
-    json_t *speed = json_object_get(results, "speed");
-    json_t *into[LA_MACHINE_PARTS] = {json_object_get(speed, "length"), json_object_get(speed, "decode"),
-                                      json_object_get(results, "gradcheck")};
-    setting m;
-    LA_TRY(setting_of(k, variant, &m));
-    json_t *whose = json_pack("{s:s}", "variant", k->variant[variant].name), *nobody = json_object();
+    const la_config *c = config_of(k, variant);
+    setting          m;
+    if (!c) return LA_OK;
+    LA_TRY(setting_of(k, c, &m));
     for (int part = 0; part < LA_MACHINE_PARTS; part++) {
         const char *name;
-        json_t     *rows = NULL;
-        la_status   s = record_name(k, part, &m, &name);
-        if (s == LA_OK) s = la_record_load(k, name, &rows);
-        la_append_rows(into[part], rows, part < 2 ? whose : nobody);
-        json_decref(rows);
-        if (s != LA_OK) return s;
+        json_t     *record;
+        LA_TRY(record_name(k, part, &m, &name));
+        LA_TRY(la_record_load(k, name, &record));
+        put_rows(k, part, variant, record, results);
+        json_decref(record);
     }
-    json_decref(whose);
-    json_decref(nobody);
     return LA_OK;
 }
 
 void la_put_slopes(const la_comparison *k, json_t *speed) {
     const json_t *rows = json_object_get(speed, "length");
-    json_t       *slopes = json_object_get(speed, "slopes"), *crossover = json_object_get(speed, "crossover");
-    lengths_of    first = read_lengths(rows, k->variant[0].name);
+    json_t       *slopes = json_object_get(speed, "slopes"),
+           *crossover = json_object_get(speed, "crossover");
+    lengths_of first = read_lengths(rows, k->variant[0].name);
     for (int v = 0; v < k->n_variants; v++) {
         const char *name = k->variant[v].name;
         lengths_of  l = read_lengths(rows, name);
         put_slope(slopes, name, "time", &l, l.ms);
         put_slope(slopes, name, "memory", &l, l.bytes);
         if (v && l.n && l.n == first.n)
-            json_array_append_new(crossover,
-                                  json_pack("{s:s,s:o}", "variant", name, "length",
-                                            finite_number(la_crossing(l.n, l.length, l.ms, first.ms))));
+            json_array_append_new(
+                crossover, json_pack("{s:s,s:o}", "variant", name, "length",
+                                     finite_number(la_crossing(l.n, l.length, l.ms, first.ms))));
     }
 }

@@ -9,7 +9,8 @@
 #include "layers/layers.h"
 #include "train/compare/child.h"
 
-enum { OWN = 8, WORD = 64, DECODE_AFTER = 132 }; /* tokens bench decode takes after a position */
+enum { OWN = 8, WORD = 64, REASON = 512 };
+enum { DECODE_AFTER = 132 }; /* tokens bench decode takes after a position */
 enum { USAGE = 2, NO_ROOM = 6, KILLED = 128 + 9 };
 
 /* --- a command line --- */
@@ -19,16 +20,22 @@ typedef struct command {
     char         word[OWN][WORD], *attn, *list; /* what argv points to */
 } command;
 
-/* program, mode, the options, --attn: then there is room for OWN words. */
-static la_status begin(command *x, const la_measure *m, const char *mode) {
-    int    n = 0;
+static int count(const char *const *list) {
+    int n = 0;
+    while (list && list[n]) n++;
+    return n;
+}
+
+/* program, mode, the options, `more` of them, --attn: then there is room for OWN words. */
+static la_status begin(command *x, const la_measure *m, const char *mode, const char *const *more) {
+    int    n = count(m->options) + count(more);
     size_t length = strlen(m->attn) + sizeof "--attn=";
-    while (m->options && m->options[n]) n++;
     *x = (command){.argv = calloc((size_t)n + OWN + 5, sizeof *x->argv), .attn = malloc(length)};
     if (!x->argv || !x->attn) return la_fail(LA_NOMEM, "no memory for a command of %d words", n);
     x->argv[x->n++] = "bench";
     x->argv[x->n++] = mode;
-    for (int i = 0; i < n; i++) x->argv[x->n++] = m->options[i];
+    for (int i = 0; i < count(m->options); i++) x->argv[x->n++] = m->options[i];
+    for (int i = 0; i < count(more); i++) x->argv[x->n++] = more[i];
     snprintf(x->attn, length, "--attn=%s", m->attn);
     x->argv[x->n++] = x->attn;
     x->argv[x->n++] = "--json";
@@ -49,11 +56,32 @@ static void add(command *x, int place, const char *option, int64_t value) {
 }
 
 /* --- its end --- */
+typedef struct outcome {
+    json_t *lines;
+    char   *message; /* of an end that is not as asked for */
+    int     code;
+} outcome;
+
+static void forget(outcome *o) {
+    json_decref(o->lines);
+    free(o->message);
+    *o = (outcome){0};
+}
+
 static bool is_refusal(int code) { return code == USAGE || code == NO_ROOM || code == KILLED; }
 
-static la_status unexpected(const command *x, int code, const char *message) {
-    return la_fail(LA_IO, "%s %.32s ended with code %d: %.400s", x->argv[0], x->argv[1], code,
-                   message);
+/* A usage error that does not come of the length: `ended` is of a length that should do. */
+static la_status misused(const command *x, const outcome *ended) {
+    return la_fail(LA_ARG, "%s %.32s: %.400s", x->argv[0], x->argv[1], ended->message);
+}
+
+static la_status unexpected(const command *x, const outcome *o) {
+    return la_fail(LA_IO, "%s %.32s ended with code %d: %.400s", x->argv[0], x->argv[1], o->code,
+                   o->message);
+}
+
+static void say_why(const outcome *o, char refused[REASON]) {
+    snprintf(refused, REASON, "%s%s", o->code == USAGE ? "" : "did not fit: ", o->message);
 }
 
 static json_t *number_of(const json_t *line, const char *key) {
@@ -87,35 +115,57 @@ static json_t *length_row(int64_t n, const json_t *line, const char *refused) {
                      "repeats", repeats);
 }
 
-static la_status measure_length(command *x, const la_measure *m, int64_t n, json_t *rows) {
-    json_t *lines;
-    char   *message;
-    int     code;
-    LA_TRY(begin(x, m, "train"));
+static la_status take_steps(command *x, const la_measure *m, int64_t n, int repeats, outcome *o) {
+    LA_TRY(begin(x, m, "train", m->training));
     add(x, 0, "batch-size", 1);
     add(x, 1, "grad-accum", 1);
     add(x, 2, "block-size", n);
-    add(x, 3, "repeats", repeats_at(n));
-    LA_TRY(la_child_json(x->argv, m->threads, &lines, &message, &code));
-    la_status     s;
-    const json_t *line = json_array_get(lines, 0);
-    if (code == 0 && line)
-        s = append(rows, length_row(n, line, ""));
-    else if (is_refusal(code))
-        s = append(rows, length_row(n, NULL, message));
-    else
-        s = unexpected(x, code, message);
-    json_decref(lines);
-    free(message);
+    add(x, 3, "repeats", repeats);
+    return la_child_json(x->argv, m->threads, &o->lines, &o->message, &o->code);
+}
+
+/* LA_ARG: the options are refused with windows of n tokens, too, which they should go with. */
+static la_status check_options(const la_measure *m, int64_t n) {
+    command   x = {0};
+    outcome   o = {0};
+    la_status s = take_steps(&x, m, n, 1, &o);
+    if (s == LA_OK && o.code == USAGE) s = misused(&x, &o);
+    end(&x);
+    forget(&o);
+    return s;
+}
+
+/* *sound: that the options go with some length is known. */
+static la_status measure_length(command *x, const la_measure *m, int64_t n, int64_t usual,
+                                bool *sound, json_t *rows) {
+    char      refused[REASON];
+    outcome   o = {0};
+    la_status s = take_steps(x, m, n, repeats_at(n), &o);
+    if (s == LA_OK && o.code == USAGE && !*sound)
+        s = n == usual ? misused(x, &o) : check_options(m, usual);
+    if (s == LA_OK) {
+        const json_t *line = json_array_get(o.lines, 0);
+        *sound = *sound || o.code == 0 || o.code == USAGE;
+        if (o.code == 0 && line)
+            s = append(rows, length_row(n, line, ""));
+        else if (is_refusal(o.code)) {
+            say_why(&o, refused);
+            s = append(rows, length_row(n, NULL, refused));
+        } else
+            s = unexpected(x, &o);
+    }
+    forget(&o);
     return s;
 }
 
 la_status la_measure_length(const la_measure *m, int64_t shortest, int64_t longest, json_t *rows) {
     la_status s = LA_OK;
+    int64_t   usual = m->block ? m->block : shortest;
+    bool      sound = false;
     if (shortest < 1) return la_fail(LA_ARG, "lengths begin at 1, not %lld", (long long)shortest);
     for (int64_t n = shortest; n <= longest && s == LA_OK; n *= 2) {
         command x = {0};
-        s = measure_length(&x, m, n, rows);
+        s = measure_length(&x, m, n, usual, &sound, rows);
         end(&x);
     }
     return s;
@@ -168,25 +218,43 @@ static la_status make_list(command *x, const int64_t *positions, int n) {
     return LA_OK;
 }
 
+static la_status generate(command *x, const la_measure *m, const int64_t *positions, int n,
+                          int64_t block, outcome *o) {
+    LA_TRY(begin(x, m, "decode", NULL));
+    x->argv[x->n++] = is_rope(m) ? "--pos=rope" : "--pos=none";
+    if (block) add(x, 0, "block-size", block);
+    LA_TRY(make_list(x, positions, n));
+    return la_child_json(x->argv, m->threads, &o->lines, &o->message, &o->code);
+}
+
+/* LA_ARG: the options are refused at the first position alone, too. */
+static la_status check_first(const la_measure *m, int64_t position, int64_t block) {
+    command   x = {0};
+    outcome   o = {0};
+    int64_t   end_of_it = position + DECODE_AFTER;
+    la_status s = generate(&x, m, &position, 1, block < end_of_it ? block : end_of_it, &o);
+    if (s == LA_OK && o.code == USAGE) s = misused(&x, &o);
+    end(&x);
+    forget(&o);
+    return s;
+}
+
 /* The first `within` positions are measured, in one process; from the first one that it cannot do
  * on they are refused. */
 static la_status measure_decode(command *x, const la_measure *m, const int64_t *positions,
                                 int within, int64_t block, json_t *rows) {
-    json_t *lines;
-    char   *message;
-    int     code;
-    LA_TRY(begin(x, m, "decode"));
-    x->argv[x->n++] = is_rope(m) ? "--pos=rope" : "--pos=none";
-    if (block) add(x, 0, "block-size", block);
-    LA_TRY(make_list(x, positions, within));
-    LA_TRY(la_child_json(x->argv, m->threads, &lines, &message, &code));
-    la_status s = code == 0 || is_refusal(code) ? LA_OK : unexpected(x, code, message);
+    char      refused[REASON];
+    outcome   o = {0};
+    la_status s = generate(x, m, positions, within, block, &o);
+    if (s == LA_OK && o.code == USAGE && !json_array_size(o.lines))
+        s = check_first(m, positions[0], block);
+    if (s == LA_OK && o.code != 0 && !is_refusal(o.code)) s = unexpected(x, &o);
+    if (s == LA_OK) say_why(&o, refused);
     for (int i = 0; i < within && s == LA_OK; i++) {
-        const json_t *line = json_array_get(lines, (size_t)i);
-        s = append(rows, decode_row(positions[i], line, line ? "" : message));
+        const json_t *line = json_array_get(o.lines, (size_t)i);
+        s = append(rows, decode_row(positions[i], line, line ? "" : refused));
     }
-    json_decref(lines);
-    free(message);
+    forget(&o);
     return s;
 }
 
@@ -237,19 +305,18 @@ static la_status names_of(const la_measure *m, char (*name)[WORD], int *n) {
 la_status la_measure_gradcheck(const la_measure *m, json_t *rows) {
     char        name[MOST_NAMES][WORD];
     const char *argv[MOST_NAMES + 3] = {"gradcheck", "--json"};
-    json_t     *lines;
-    char       *message;
-    int         n, code;
+    outcome     o = {0};
+    int         n;
     LA_TRY(names_of(m, name, &n));
     if (!n) return LA_OK;
     for (int i = 0; i < n; i++) argv[2 + i] = name[i];
-    LA_TRY(la_child_json(argv, m->threads, &lines, &message, &code));
+    LA_TRY(la_child_json(argv, m->threads, &o.lines, &o.message, &o.code));
     la_status s = LA_OK;
-    if (code > 1 || json_array_size(lines) != (size_t)n) /* 1, and all lines: one is wrong */
-        s = la_fail(LA_IO, "gradcheck of %.64s ended with code %d: %.400s", m->attn, code, message);
-    else if (json_array_extend(rows, lines))
+    if (o.code > 1 || json_array_size(o.lines) != (size_t)n) /* 1, and all lines: one is wrong */
+        s = la_fail(LA_IO, "gradcheck of %.64s ended with code %d: %.400s", m->attn, o.code,
+                    o.message);
+    else if (json_array_extend(rows, o.lines))
         s = la_fail(LA_NOMEM, "no memory for rows of gradcheck");
-    json_decref(lines);
-    free(message);
+    forget(&o);
     return s;
 }

@@ -3,9 +3,10 @@
  * does not fit ends it alone.
  *
  * A length or position that the machine or the variant cannot do is a row whose `refused` says why,
- * with null for its numbers: the program ended with 6 (would not fit in memory) or 2 (the options
- * do not go with the length), or was killed (signal 9, as the system does where memory ends).  Any
- * other end is LA_IO with its sentence.  LA_STATE: stopped by a signal. */
+ * with null for its numbers: the program ended with 6 (would not fit in memory) or was killed
+ * (signal 9, as the system does where memory ends), or it ended with 2 and does not so at a length
+ * that the options go with.  Options that it refuses there too are LA_ARG with its sentence, any
+ * other end is LA_IO.  LA_STATE: stopped by a signal. */
 #ifndef LA_MEASURE_H
 #define LA_MEASURE_H
 #include <jansson.h>
@@ -14,12 +15,14 @@
 #include "tensor/status.h"
 
 typedef struct la_measure {
-    const char        *attn;    /* as after --attn=                                           */
-    const char *const *options; /* of the model, as bench reads them: "--n-layer=2"; NULL at its
-                                   end. Ours come after them and win                              */
-    int                threads; /* 0: as this process                                         */
-    int bidirectional;          /* of --objective=mlm, for the gradient; the speed is as options
-                                   say                                                  */
+    const char        *attn;     /* as after --attn=                                          */
+    const char *const *options;  /* of the model, as bench reads them: "--n-layer=2"; NULL at its
+                                    end. Ours come after them and win                         */
+    const char *const *training; /* more, for training steps alone: "--recompute"; or NULL    */
+    int64_t            block;    /* tokens of a window that all go with; 0: the shortest      */
+    int                threads;  /* 0: as this process                                        */
+    int bidirectional;           /* of --objective=mlm, for the gradient; the speed is as options
+                                    say                                                       */
 } la_measure;
 
 /* A training step of one window of n = shortest, 2 shortest, ... up to `longest` tokens; appends a

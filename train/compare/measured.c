@@ -1,6 +1,8 @@
 /* measured.c -- all measurements in turn, each a record, and their way into results.json. */
 #include "train/compare/measured.h"
 
+#include <stdio.h>
+
 #include "train/compare/screen.h"
 #include "train/system.h"
 
@@ -19,27 +21,19 @@ static la_status carry_on(la_comparison *k, la_status s) {
 }
 
 la_status la_compare_measure(la_comparison *k) {
-    int n = k->n_problems + k->n_variants * (k->n_problems + LA_MACHINE_PARTS), done = 0;
-    for (int p = 0; p < k->n_problems; p++, done++) {
-        la_screen_step(k, "counting words", k->problem[p].name, done, n);
+    int *done = &k->screen.measured;
+    k->screen.measures = k->n_problems + k->n_variants * (k->n_problems + LA_MACHINE_PARTS);
+    for (int p = 0; p < k->n_problems; p++, ++*done)
         LA_TRY(carry_on(k, la_problem_count(k, k->problem + p, &k->run[first_run(k, p)].config)));
-    }
     for (int v = 0; v < k->n_variants; v++) {
-        for (int p = 0; p < k->n_problems; p++, done++) {
+        for (int p = 0; p < k->n_problems && !la_signal_stop(); p++, ++*done) {
             const la_run_plan *r = la_model_run(k, p, v);
-            if (!r || k->problem[p].task) continue;
-            la_screen_step(k, "models", k->variant[v].name, done, n);
-            LA_TRY(carry_on(k, la_measure_model(k, r)));
-            if (la_signal_stop()) return LA_OK;
+            if (r && !k->problem[p].task) LA_TRY(carry_on(k, la_measure_model(k, r)));
         }
-        for (int part = 0; part < LA_MACHINE_PARTS; part++, done++) {
-            if (!k->c->longest && part < 2) continue;
-            la_screen_step(k, la_part_name(part), k->variant[v].name, done, n);
-            LA_TRY(carry_on(k, la_measure_part(k, part, v)));
-            if (la_signal_stop()) return LA_OK;
-        }
+        for (int part = 0; part < LA_MACHINE_PARTS && !la_signal_stop(); part++, ++*done)
+            if (k->c->longest || part == LA_MACHINE_PARTS - 1) LA_TRY(carry_on(k, la_measure_part(k, part, v)));
     }
-    la_screen_step(k, "", "", n, n);
+    la_screen_end(k);
     return LA_OK;
 }
 

@@ -17,7 +17,6 @@ la_status          la_put_model(la_comparison *k, const la_run_plan *r, json_t *
 
 /* --- machine.c: a record for each part and variant, with the options of its first problem --- */
 enum { LA_MACHINE_PARTS = 3 }; /* by length, in generation, gradients; only the first two need a clock */
-const char *la_part_name(int part);
 la_status   la_measure_part(la_comparison *k, int part, int variant);
 la_status   la_put_machine(la_comparison *k, int variant, json_t *results);
 /* What follows from speed.length, once it is there: speed.slopes and speed.crossover. */

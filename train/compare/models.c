@@ -6,6 +6,7 @@
 #include "train/compare/compare.h"
 #include "train/compare/measured.h"
 #include "train/compare/probe.h"
+#include "train/compare/screen.h"
 #include "train/folder.h"
 #include "train/save_file.h"
 #include "train/setup.h"
@@ -147,6 +148,7 @@ la_status la_measure_model(la_comparison *k, const la_run_plan *r) {
         fprintf(stderr, "note: %s is gone, so nothing is measured on this model; without %s/records/%s.json it is "
                         "trained anew\n", path, k->dir, r->id);
     else if (s == LA_OK && !found) {
+        la_screen_step(k, "the model", k->variant[r->variant].name);
         found = json_pack("{s:[],s:[],s:[]}", "positions", "entropy", "samples");
         s = found ? look_at(r, path, found) : no_memory();
         if (s == LA_OK) s = la_record_save(k, name, json_incref(found));

@@ -100,7 +100,7 @@ static la_status facts(const la_comparison *k, la_run_plan *r) {
     la_lm         *lm;
     LA_TRY(la_trainer_cfg_of(&r->config, k->problem[r->problem].vocab, &cfg));
     LA_TRY(la_lm_create(&lm, &cfg.lm, 0, 0));
-    la_probe_cost cost = la_probe_cost_of(lm, cfg.batch * cfg.grad_accum);
+    la_probe_cost cost = la_probe_cost_of(lm, cfg.batch * cfg.grad_accum, k->problem[r->problem].labels);
     r->parameters = cost.parameters;
     r->frozen = cost.frozen;
     r->state_bytes = (int64_t)cost.state_bytes;

@@ -270,14 +270,14 @@ la_status la_probe_sample(const la_lm *lm, const la_tokenizer *k, const char *pr
 }
 
 /* --- cost --- */
-la_probe_cost la_probe_cost_of(const la_lm *lm, int64_t windows) {
+la_probe_cost la_probe_cost_of(const la_lm *lm, int64_t windows, int64_t labels) {
     const int64_t T = lm->cfg.block_size;
     return (la_probe_cost){
         .parameters = la_params_numbers(lm->params),
         .frozen = la_params_frozen_numbers(lm->params),
         .state_bytes = lm->cfg.bidirectional ? 0 : la_lm_state_len(lm, 1, T) * sizeof(la_real),
         .tokens_per_step = windows * T,
-        .flops_per_step = la_lm_step_flops(lm, windows, T)};
+        .flops_per_step = la_lm_step_flops(lm, windows, T, labels)};
 }
 
 /* --- JSON --- */

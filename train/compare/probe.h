@@ -79,6 +79,7 @@ typedef struct la_probe_cost {
     double  flops_per_step;     /* la_lm_step_flops                                             */
 } la_probe_cost;
 
-/* windows: of a training step, --batch-size times --grad-accum. */
-la_probe_cost la_probe_cost_of(const la_lm *lm, int64_t windows);
+/* windows: of a training step, --batch-size times --grad-accum.  labels: of a window, for a task;
+ * 0: every token is one. */
+la_probe_cost la_probe_cost_of(const la_lm *lm, int64_t windows, int64_t labels);
 #endif

@@ -4,6 +4,7 @@
 
 #include "data/ngram.h"
 #include "train/compare/compare.h"
+#include "train/compare/screen.h"
 #include "train/setup.h"
 #include "train/write.h"
 
@@ -60,6 +61,7 @@ la_status la_problem_count(la_comparison *k, la_problem *p, const la_config *tra
     if (!name) return la_fail(LA_NOMEM, "no memory for the name of a record");
     LA_TRY(la_record_load(k, name, &list));
     if (!list) {
+        la_screen_step(k, "the model that counts", p->name);
         LA_TRY(count(k, name, train));
         LA_TRY(la_record_load(k, name, &list));
     }
@@ -90,6 +92,7 @@ static la_status open_task(la_problem *p, const la_texts *t) {
     const la_task *task = &t->task;
     double         shown = la_task_shown_chance(task);
     p->vocab = t->vocab;
+    p->labels = task->labels;
     if (task->def->on_text) p->hash = la_corpus_hash(&t->corpus);
     la_task_spec(task, 1, spec);
     p->about = json_pack("{s:s,s:s,s:s,s:o,s:s,s:I,s:f,s:o,s:[]}", "name", p->name, "kind", "task", "spec", p->spec,

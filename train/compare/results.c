@@ -244,11 +244,11 @@ json_t *la_compare_results(const la_comparison *k) {
         done &= k->run[i].record != NULL;
     }
     free(room);
-    json_t *all = json_pack("{s:s,s:o,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:O,s:[],s:[],s:[],s:{s:[],s:[],s:[],s:[]},s:[]}",
+    json_t *all = json_pack("{s:s,s:o,s:b,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:O,s:[],s:[],s:[],s:{s:[],s:[],s:[],s:[],s:[]},s:[]}",
                             "schema", "lina-results-1", "command", command(k), "complete", done, "program",
                             "lina " LA_VERSION, "machine", machine(k), "settings", settings(k), "problems", problems,
                             "variants", variants(k), "runs", runs, "sweeps", sweeps(k), "summary", summary,
-                            "missing", k->missing, "positions", "entropy", "samples", "speed", "length", "slopes", "crossover", "decode",
+                            "missing", k->missing, "positions", "entropy", "samples", "speed", "length", "slopes", "crossover", "decode", "notes",
                             "gradcheck");
     return room ? all : (json_decref(all), NULL);
 }

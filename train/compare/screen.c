@@ -110,14 +110,14 @@ void la_screen_end(la_comparison *k) {
     k->screen.started = 0;
 }
 
-void la_screen_step(const la_comparison *k, const char *what, const char *variant, int i, int n) {
-    char text[128] = "";
+void la_screen_step(const la_comparison *k, const char *what, const char *whose) {
+    char text[160];
     if (k->c->quiet) return;
-    if (i < n) snprintf(text, sizeof text, "measuring %d of %d: %s, %s", i + 1, n, what, variant);
-    if (isatty(STDOUT_FILENO))
-        printf("\r%-78.78s%s", text, i < n ? "" : "\r");
-    else if (i < n)
-        printf("%s\n", text);
+    snprintf(text, sizeof text, "measuring %d of %d: %s, %s", k->screen.measured + 1, k->screen.measures, what, whose);
+    if (k->screen.bar)
+        printf("\r%-*.*s", k->screen.columns - 1, k->screen.columns - 1, text);
+    else
+        puts(text);
     fflush(stdout);
 }
 

@@ -11,8 +11,8 @@ void la_screen_rates(const la_comparison *k);
  * for each run that has ended. */
 void la_screen_progress(la_comparison *k);
 void la_screen_end(la_comparison *k);
-/* A step that is no training: what of a variant, number i of n; i = n: all are done. */
-void la_screen_step(const la_comparison *k, const char *what, const char *variant, int i, int n);
+/* A measurement begins: what, and of which variant or problem. */
+void la_screen_step(const la_comparison *k, const char *what, const char *whose);
 /* The table of the summary. */
 void la_screen_summary(const la_comparison *k, const json_t *results);
 #endif
