@@ -58,11 +58,11 @@ static double nice_step(double span, int parts) { /* 1, 2 or 5 times a power of 
 
 static void put_linear(FILE *out, const la_chart_axis *a) {
     const double step = nice_step(a->to - a->from, 6);
-    int          n = 0;
-    for (double k = fmax(ceil(a->from / step - 1e-9), a->log ? 1 : -HUGE_VAL);
-         k * step <= a->to + 1e-9 * step; k++) {
-        if (n++) fputs(", ", out);
-        put_tick(out, k * step);
+    const double first = fmax(ceil(a->from / step - 1e-9), a->log ? 1 : -HUGE_VAL);
+    /* at most 8 of them, also where first + i rounds to first */
+    for (int i = 0; i < 8 && (first + i) * step <= a->to + 1e-9 * step; i++) {
+        if (i) fputs(", ", out);
+        put_tick(out, (first + i) * step);
     }
 }
 
