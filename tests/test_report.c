@@ -130,6 +130,8 @@ START_TEST(what_is_no_drawing_is_refused) {
          "the attribute fill without quotes"},
         {"<svg viewBox=\"0 0 9 9\"><use href=\"javascript:x\"/></svg>",
          "href=\"javascript:x\""},
+        {"<svg viewBox=\"0 0 9 9\"><use href=\"b\"/></svg>",
+         "href=\"b\""},
         {"<svg viewBox=\"0 0 9 9\"><use xlink:href=\"a.svg#b\"/></svg>",
          "xlink:href=\"a.svg#b\""},
         {"<svg viewBox=\"0 0 9 9\"><use href=\" #b\"/></svg>",

@@ -182,7 +182,7 @@ static void put_refused(la_page *p, const char *problem) {
         const char *why = la_json_text(e, "refused");
         size_t      first = 0, names = 0;
         if (!la_json_is_of(e, problem, NULL) || !*why) continue;
-        while (first < i && !same_refusal(e, json_array_get(list, first), problem)) first++;
+        while (!same_refusal(e, json_array_get(list, first), problem)) first++;
         if (first < i) continue; /* said already */
         la_page_put(p, n++ ? "<li>" : "<ul class=\"plain\">\n<li>");
         for (size_t j = i; (other = json_array_get(list, j)); j++)
