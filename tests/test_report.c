@@ -76,7 +76,8 @@ START_TEST(a_drawing_keeps_to_itself) {
     static const char svg[] =
         "<?xml version='1.0'?>\n<svg width='9' viewBox=\"0 0 9 9\"><title>t</title><style>text, .a "
         "{ x: y }"
-        " #q { x: y }</style><path id='q' fill='url(#r)'/><use xlink:href='#q'/></svg>\n";
+        " #q { x: y }</style><path id='q' fill='rgb( 1, 2, 3)'/><use xlink:href='#q'/>"
+        "<text\nx=\"1\" >&lt;&#233;&amp;</text></svg>\n";
     writing w;
     begin(&w);
     OK(la_page_svg(&w.page, svg, sizeof svg - 1, "a<b"));
@@ -85,8 +86,9 @@ START_TEST(a_drawing_keeps_to_itself) {
     ck_assert_ptr_nonnull(strstr(text, "aria-label=\"a&lt;b\" viewBox=\"0 0 9 9\">"));
     ck_assert_ptr_nonnull(strstr(text, "#d1 text, #d1 .a { x: y } #d1 #d1-q { x: y }"));
     ck_assert_ptr_nonnull(
-        strstr(text, "<path id='d1-q' fill='url(#d1-r)'/><use xlink:href='#d1-q'/>"));
-    ck_assert_ptr_nonnull(strstr(text, "<path id='d2-q'"));
+        strstr(text, "<path id=\"d1-q\" fill=\"rgb( 1, 2, 3)\"/><use xlink:href=\"#d1-q\"/>"
+                     "<text x=\"1\">&lt;&#233;&amp;</text></svg>"));
+    ck_assert_ptr_nonnull(strstr(text, "<path id=\"d2-q\""));
     ck_assert_ptr_null(strstr(text, "<title>"));
     free(w.text);
 }
@@ -96,9 +98,72 @@ START_TEST(what_is_no_drawing_is_refused) {
     static const char *const refused[][2] = {
         {"", "no whole SVG document"},
         {"<svg viewBox=\"0 0 9 9\"><g/>", "no whole SVG document"},
-        {"<svg><g viewBox=\"0 0 9 9\"/></svg>", "no whole SVG document"},
-        {"<svg viewBox=\"0 0 9 9\"><script>x()</script></svg>", "<script"},
-        {"<svg viewBox=\"0 0 9 9\"><image href=\"a.png\"/></svg>", "<image"},
+        {"<svg><g viewBox=\"0 0 9 9\"/></svg>", "the attribute viewBox"},
+        {"<svg><g/></svg>", "no whole SVG document"},
+        {"<svg viewBox=\"0 0 9 9\"><script>x()</script></svg>",
+         "the element script"},
+        {"<svg viewBox=\"0 0 9 9\"><SCRIPT>x()</SCRIPT></svg>",
+         "the element SCRIPT"},
+        {"<svg viewBox=\"0 0 9 9\"><image href=\"a.png\"/></svg>",
+         "the element image"},
+        {"<svg viewBox=\"0 0 9 9\"><foreignObject/></svg>",
+         "the element foreignObject"},
+        {"<svg viewBox=\"0 0 9 9\"><a href=\"#x\"/></svg>",
+         "the element a"},
+        {"<svg viewBox=\"0 0 9 9\"><animate/></svg>",
+         "the element animate"},
+        {"<svg viewBox=\"0 0 9 9\"><svg/></svg>",
+         "the element svg"},
+        {"<svg viewBox=\"0 0 9 9\"><!-- a --></svg>",
+         "a comment or declaration"},
+        {"<svg viewBox=\"0 0 9 9\"><g onload=\"x()\"/></svg>",
+         "the attribute onload"},
+        {"<svg viewBox=\"0 0 9 9\"><g\nONLOAD=x/></svg>",
+         "the attribute ONLOAD"},
+        {"<svg viewBox=\"0 0 9 9\"><g/onclick=\"x\"/></svg>",
+         "a tag that is not whole"},
+        {"<svg viewBox=\"0 0 9 9\"><g style=\"x\"/></svg>",
+         "the attribute style"},
+        {"<svg viewBox=\"0 0 9 9\"><g fill=red/></svg>",
+         "the attribute fill without quotes"},
+        {"<svg viewBox=\"0 0 9 9\"><g fill=\"red/></svg>",
+         "the attribute fill without quotes"},
+        {"<svg viewBox=\"0 0 9 9\"><use href=\"javascript:x\"/></svg>",
+         "href=\"javascript:x\""},
+        {"<svg viewBox=\"0 0 9 9\"><use href=\"b\"/></svg>",
+         "href=\"b\""},
+        {"<svg viewBox=\"0 0 9 9\"><use xlink:href=\"a.svg#b\"/></svg>",
+         "xlink:href=\"a.svg#b\""},
+        {"<svg viewBox=\"0 0 9 9\"><use href=\" #b\"/></svg>",
+         "href=\" #b\""},
+        {"<svg viewBox=\"0 0 9 9\"><g fill=\"url(http://a.b)\"/></svg>",
+         "fill=\"url(http://a.b)\""},
+        {"<svg viewBox=\"0 0 9 9\"><g fill=\"URL(#a)\"/></svg>",
+         "fill=\"URL(#a)\""},
+        {"<svg viewBox=\"0 0 9 9\"><g fill=\"u\\72l(#a)\"/></svg>",
+         "fill="},
+        {"<svg viewBox=\"0 0 9 9\"><g fill=\"&#117;rl(#a)\"/></svg>",
+         "fill="},
+        {"<svg viewBox=\"0 0 9 9\"><g id=\"a b\"/></svg>",
+         "id=\"a b\""},
+        {"<svg viewBox=\"0 0 9 9\"><style>@import 'a';</style></svg>",
+         "a style with @"},
+        {"<svg viewBox=\"0 0 9 9\"><style>a { b: url(c) }</style></svg>",
+         "a style with ("},
+        {"<svg viewBox=\"0 0 9 9\"><style>/*{*/ a { }</style></svg>",
+         "a style with /"},
+        {"<svg viewBox=\"0 0 9 9\"><style>a { }<b></style></svg>",
+         "a style with <"},
+        {"<svg viewBox=\"0 0 9 9\"><text>&nbsp;</text></svg>",
+         "&nbsp;"},
+        {"<svg viewBox=\"0 0 9 9\"><text>a &lt b</text></svg>",
+         "with &lt is"},
+        {"<svg viewBox=\"0 0 9 9\"><g></text></svg>",
+         "closes nothing: </text"},
+        {"<svg viewBox=\"0 0 9 9\"><title><g/></title></svg>",
+         "an element within a title: g"},
+        {"<svg viewBox=\"0 0 9 9\" onload=\"x()\"></svg>", "the attribute onload"},
+        {"<svg viewBox=\"0 0 9 9;\"></svg>", "viewBox="},
     };
     writing w;
     begin(&w);
@@ -156,18 +221,188 @@ START_TEST(another_schema_is_refused) {
 }
 END_TEST
 
-START_TEST(without_gnuplot_there_is_a_note) {
-    json_t *root = json_load_file(LA_SOURCE_DIR "/tests/report/sample.json", 0, NULL);
-    char    note[LA_REPORT_NOTE], path[] = "/tmp/lina-report.XXXXXX";
-    int     file = mkstemp(path);
+/* The page of these results without gnuplot, to free(); both are given up by the caller. */
+static char *page_of(json_t *root) {
+    char   note[LA_REPORT_NOTE], path[] = "/tmp/lina-report.XXXXXX", *text = NULL;
+    int    file = mkstemp(path);
+    size_t n = 0;
     ck_assert_ptr_nonnull(root);
     ck_assert_int_ge(file, 0);
     close(file);
     setenv("PATH", "/nowhere", 1);
     OK(la_report_write(root, NULL, path, note));
     ck_assert_ptr_nonnull(strstr(note, "gnuplot-nox"));
+    FILE *in = fopen(path, "r");
+    ck_assert_int_gt(getdelim(&text, &n, 0, in), 0);
+    fclose(in);
     unlink(path);
     json_decref(root);
+    return text;
+}
+
+static json_t *sample(void) {
+    return json_load_file(LA_SOURCE_DIR "/tests/report/sample.json", 0, NULL);
+}
+
+/* Puts a value where "runs/0/seed" says. */
+static void put_at(json_t *root, const char *place, const char *value) {
+    json_t *new = json_loads(value, JSON_DECODE_ANY, NULL), *at = root;
+    char key[32];
+    ck_assert_ptr_nonnull(new);
+    for (;;) {
+        const size_t n = strcspn(place, "/");
+        snprintf(key, sizeof key, "%.*s", (int)n, place);
+        place += n;
+        if (!*place) break;
+        at = json_is_array(at) ? json_array_get(at, (size_t)atoi(key)) : json_object_get(at, key);
+        ck_assert_ptr_nonnull(at);
+        place++;
+    }
+    ck_assert_int_eq(json_is_array(at) ? json_array_set_new(at, (size_t)atoi(key), new)
+                                       : json_object_set_new(at, key, new),
+                     0);
+}
+
+START_TEST(a_page_of_the_sample) {
+    free(page_of(sample()));
+}
+END_TEST
+
+static const char *const odd[][2] = {
+    {"variants/1/options", "{\"a\": 3, \"b\": null, \"c\": [1], \"d\": true}"},
+    {"variants/1/options", "[\"a\"]"},
+    {"variants/0", "null"},
+    {"variants/0/name", "7"},
+    {"variants", "{}"},
+    {"settings", "{\"a\": null, \"b\": [], \"c\": 1e300}"},
+    {"settings", "\"a\""},
+    {"machine", "[]"},
+    {"missing", "[1, null, {}]"},
+    {"missing", "\"all\""},
+    {"problems/0", "[]"},
+    {"problems/0/baselines", "{\"name\": \"a\"}"},
+    {"runs", "3"},
+    {"runs/5/curve", "[0]"},
+    {"runs/5/status", "null"},
+    {"summary/0/n", "1e300"},
+    {"summary/0/difference", "5"},
+    {"summary/3/diverged", "-1e300"},
+    {"positions/1/length", "null"},
+    {"positions/1/times", "1e300"},
+    {"positions/2/refused", "{}"},
+    {"entropy/0/layer", "1e9"},
+    {"entropy/0/head", "1e300"},
+    {"samples/0/seed", "null"},
+    {"sweeps/0/tried", "[null, [], 1]"},
+    {"speed", "[]"},
+    {"speed/notes", "[null, 3, {\"what\": \"decode\", \"text\": 3}]"},
+    {"speed/length/0/length", "1e300"},
+    {"gradcheck/0", "\"a\""},
+};
+
+START_TEST(odd_results_make_a_page) {
+    json_t *root = sample();
+    put_at(root, odd[_i][0], odd[_i][1]);
+    free(page_of(root));
+}
+END_TEST
+
+START_TEST(results_that_are_no_object_are_refused) {
+    static const char *const texts[] = {"[]", "[{\"schema\": \"lina-results-1\"}]",
+                                        "{\"schema\": 1}"};
+    char                     note[LA_REPORT_NOTE];
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        json_t *root = json_loads(texts[i], 0, NULL);
+        FAILS(la_report_write(root, NULL, "test_report.html", note), LA_DATA, "lina-results-1");
+        json_decref(root);
+    }
+}
+END_TEST
+
+/* Ticks are counted by adding, and an axis divides: neither may go on for ever. */
+START_TEST(charts_of_any_numbers_end) {
+    static const double pair[][2] = {{1e17, 1e17 + 16}, {1e-300, 1e300}, {-1e308, 1e308},
+                                     {5e-324, 1},       {0, 0},          {1, 1 + 1e-15}};
+    setenv("PATH", "/nowhere", 1);
+    for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
+        for (int log = 0; log < 2; log++) {
+            la_page   p = {0};
+            la_chart *c = la_chart_begin("x", "y");
+            la_chart_log(c, log, log);
+            la_chart_series(c, LA_CHART_LINE, 0);
+            for (int k = 0; k < 2; k++) la_chart_point(c, pair[i][k], pair[i][k]);
+            la_chart_end(&p, c, "c");
+            ck_assert(p.status == LA_NAME || p.status == LA_OK);
+        }
+}
+END_TEST
+
+START_TEST(a_seed_is_shown_whole) {
+    json_t *root = sample();
+    for (int i = 0; i < 4; i++) {
+        char place[32];
+        snprintf(place, sizeof place, "samples/%d/seed", i);
+        put_at(root, place, "9007199254740991");
+    }
+    char *text = page_of(root);
+    ck_assert_ptr_nonnull(strstr(text, "seed 9007199254740991</h3>"));
+    free(text);
+}
+END_TEST
+
+/* Names of 250 letters that differ in the last ones; each variant's run takes 1000 + i ms a step. */
+START_TEST(seventy_variants_with_long_names) {
+    enum { N = 70 };
+    json_t *root = json_pack("{s:s,s:[{s:s,s:s,s:[{s:s,s:f}]}],s:[],s:[],s:[]}", "schema",
+                             "lina-results-1", "problems", "name", "p", "measure", "val_loss",
+                             "baselines", "name", "two letters", "loss", 2.5, "variants", "runs",
+                             "summary");
+    char    name[256], cell[96];
+    ck_assert_ptr_nonnull(root);
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "%0250d", i);
+        json_array_append_new(json_object_get(root, "variants"), json_pack("{s:s}", "name", name));
+        json_array_append_new(json_object_get(root, "runs"),
+                              json_pack("{s:s,s:s,s:s,s:{s:i}}", "problem", "p", "variant", name,
+                                        "purpose", "main", "timing", "ms_per_step", 1000 + i));
+        json_array_append_new(json_object_get(root, "summary"),
+                              json_pack("{s:s,s:s,s:i,s:f,s:{s:f}}", "problem", "p", "variant",
+                                        name, "n", 1, "lr", .1, "loss", "mean", 2 + .01 * i));
+    }
+    char       *text = page_of(root);
+    const char *table = strstr(text, "final validation loss");
+    ck_assert_ptr_nonnull(table);
+    ck_assert_ptr_nonnull(strstr(table, "<tr class=\"base\"><th scope=\"row\">two letters</th>"));
+    for (int i = 0; i < N; i++) {
+        snprintf(cell, sizeof cell, "data-v=\"%d\">%d.00</td>", 1000 + i, 1000 + i);
+        ck_assert_msg(strstr(table, cell) != NULL, "%s is not in the table", cell);
+    }
+    free(text);
+}
+END_TEST
+
+START_TEST(what_could_not_be_done_is_said) {
+    json_t *root = sample();
+    put_at(root, "missing", "[\"one & two\", \"three\"]");
+    put_at(root, "speed/notes",
+           "[{\"variant\": \"softmax\", \"what\": \"decode\", \"text\": \"Without p.\"},"
+           " {\"variant\": \"diverges\", \"what\": \"decode\", \"text\": \"Without q.\"},"
+           " {\"variant\": \"diverges\", \"what\": \"decode\", \"text\": \"Without p.\"}]");
+    char *text = page_of(root), *at = strstr(text, "Without p.");
+    ck_assert_ptr_nonnull(strstr(text, "<li>one &amp; two</li>\n<li>three</li>"));
+    ck_assert_ptr_null(strstr(text, "was stopped before its end"));
+    ck_assert_ptr_nonnull(at);
+    ck_assert_ptr_null(strstr(at + 1, "Without p."));
+    ck_assert_ptr_nonnull(strstr(text, "<b>softmax</b>, <b>diverges</b>: Without p.</li>"));
+    ck_assert_ptr_nonnull(strstr(text, "<b>diverges</b>: Without q.</li>"));
+    ck_assert_ptr_nonnull(strstr(text, "Every learning rate that was tried (0.0003, 0.001, 0.003) "
+                                       "diverged for <b>diverges</b>."));
+    free(text);
+    root = sample();
+    put_at(root, "missing", "[]");
+    text = page_of(root);
+    ck_assert_ptr_nonnull(strstr(text, "was stopped before its end"));
+    free(text);
 }
 END_TEST
 
@@ -183,6 +418,12 @@ int main(void) {
     tcase_add_test(c, a_line_for_each_number);
     tcase_add_test(c, another_schema_is_refused);
     c = add_case(s, "alone"); /* changes the environment: the last */
-    tcase_add_test(c, without_gnuplot_there_is_a_note);
+    tcase_add_test(c, a_page_of_the_sample);
+    tcase_add_test(c, results_that_are_no_object_are_refused);
+    tcase_add_loop_test(c, odd_results_make_a_page, 0, sizeof odd / sizeof *odd);
+    tcase_add_test(c, charts_of_any_numbers_end);
+    tcase_add_test(c, a_seed_is_shown_whole);
+    tcase_add_test(c, seventy_variants_with_long_names);
+    tcase_add_test(c, what_could_not_be_done_is_said);
     return run_suite(s);
 }

@@ -66,6 +66,26 @@ err_says 'gnuplot ended with exit code 3: line 7: out of ink'
 check "the page before is still there" test "$(cat kept/report.html)" = before
 
 # --- what is refused ---
+
+# --- a gnuplot whose drawing is not one: the page goes without it ---
+cat >none/gnuplot <<'X'
+#!/bin/sh
+echo '<svg viewBox="0 0 9 9" onload="x()"></svg>'
+X
+results strange
+last="compare --report with a gnuplot that draws what a page must not take in"
+PATH=$work/none:$PATH "$bin/compare" --report strange/results.json >out 2>err
+code=$?
+check "exit code" test "$code" = 0
+check "it is said" grep -qF 'a picture with the attribute onload is not taken into a page' strange/report.html
+check_not "it is not there" grep -qF 'onload=' strange/report.html
+
+# --- results that do not follow the schema: the page goes without that part ---
+results odd
+sed -i 's/"options": {}/"options": {"n-head": 3}/' odd/results.json
+run 0 compare --report odd/results.json
+check "an option that is a number" grep -qF -- '--n-head=3 ' odd/report.html
+
 results other
 sed -i 's/lina-results-1/lina-results-9/' other/results.json
 run 3 compare --report other/results.json
@@ -89,6 +109,8 @@ check "every chart has a caption" test "$(grep -c '<figure><svg' full/report.htm
 check "not distinguishable" grep -qF 'not distinguishable</small>' full/report.html
 check "diverged" grep -qF '</b> diverged in 1 of 3 runs' full/report.html
 check "refused" grep -qF '>refused: needs 18.2 GiB' full/report.html
+check_not "sweeps are as long as the runs" grep -qF 'short runs' full/report.html
+check "no rate" grep -qF 'Every learning rate that was tried (0.0003, 0.001, 0.003) diverged for <b>diverges</b>' full/report.html
 cp full/report.html first.html
 run 0 compare --report full/results.json
 check "the file is the same again" cmp first.html full/report.html
@@ -103,7 +125,7 @@ for key in "sweeps positions entropy samples gradcheck".split():
 for key in r["speed"]:
     r["speed"][key] = []
 r["problems"] = r["problems"][:1]
-r["complete"] = True
+r["complete"], r["missing"] = True, []
 text = r["problems"][0]["name"]
 r["runs"] = [x for x in r["runs"] if x["problem"] == text and x["seed"] == 1 and x["purpose"] == "main"]
 r["summary"] = [x for x in r["summary"] if x["problem"] == text]

@@ -90,6 +90,9 @@ for entry in results["summary"]:
 for entry in results["variants"] + results["problems"]:
     if entry["name"] not in text:
         wrong.append(f"{entry['name']} is not in the page as it is")
+for said in results["missing"] + [note["text"] for note in results["speed"]["notes"]]:
+    if text.count(said) != 1:
+        wrong.append(f"is {text.count(said)} times in the page, and not once: {said}")
 for entry in results["samples"]:
     if entry["text"].replace("\u0001", "\ufffd") not in text:
         wrong.append("a sample is not in the page as it is")

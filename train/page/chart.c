@@ -58,11 +58,15 @@ static void widen(la_chart_axis *a, double x) {
     a->to = fmax(a->to, x);
 }
 
+/* Further out no measure is, and the arithmetic of axes overflows. */
+static int in_reach(const la_chart_axis *a, double x) {
+    return fabs(x) < 1e100 && (!a->log || x > 1e-100);
+}
+
 static void add_point(la_chart *c, double x, double y, double half) {
     la_chart_line *s = &c->series[c->n_series - 1];
     const int      top = s->style == LA_CHART_CROSS;
-    if (!isfinite(x) || !(isfinite(y) || top) || (c->x.log && x <= 0) || (c->y.log && y <= 0))
-        x = y = NAN;
+    if (!in_reach(&c->x, x) || !(top || in_reach(&c->y, y))) x = y = NAN;
     if (!isfinite(x) && (s->n == 0 || !isfinite(s->points[s->n - 1].x))) return;
     MORE(c, s->points, s->n);
     s->points[s->n++] = (la_chart_xy){x, y, half};
@@ -72,7 +76,7 @@ static void add_point(la_chart *c, double x, double y, double half) {
     c->n_points++;
     if (s->style == LA_CHART_THIN || s->style == LA_CHART_EARLY) return;
     widen(&c->y, y);
-    if (!isfinite(half)) return;
+    if (!(half < 1e100)) return;
     widen(c->by_rows ? &c->x : &c->y, (c->by_rows ? x : y) - half);
     widen(c->by_rows ? &c->x : &c->y, (c->by_rows ? x : y) + half);
 }
@@ -145,6 +149,10 @@ static la_status draw(la_page *p, la_chart *c, const char *caption) {
     if (status == LA_OK) {
         la_page_put(p, "<figure>");
         status = la_page_svg(p, svg, svg_n, caption);
+        if (status == LA_DATA) { /* as with the other pictures: the page goes without it */
+            la_page_put(p, "Left out: %s. ", la_error());
+            status = LA_OK;
+        }
         la_page_put(p, "<figcaption>%s</figcaption></figure>\n", caption);
     }
     free(script);

@@ -143,7 +143,7 @@ void la_page_learning(la_page *p) {
 }
 
 /* --- positions --- */
-static void put_times(la_page *p, const char *problem, int times, int least) {
+static void put_times(la_page *p, const char *problem, double times, double least) {
     const json_t *list = la_page_list(p, "positions"), *e;
     double        length = NAN;
     char          caption[512], text[LA_NUMBER_TEXT], as_long[64];
@@ -151,7 +151,7 @@ static void put_times(la_page *p, const char *problem, int times, int least) {
     la_chart_log(c, 1, 0);
     for (size_t i = 0; (e = json_array_get(list, i)); i++) {
         const json_t *from = json_object_get(e, "from"), *to = json_object_get(e, "to");
-        if (!la_json_is_of(e, problem, NULL) || (int)la_json_number(e, "times") != times) continue;
+        if (!la_json_is_of(e, problem, NULL) || la_json_number(e, "times") != times) continue;
         length = la_json_number(e, "length");
         la_chart_series(c, LA_CHART_BOTH, la_page_variant(p, la_json_text(e, "variant")));
         for (size_t k = 0; k < json_array_size(from); k++) /* from 1: there is no log 0 */
@@ -159,7 +159,7 @@ static void put_times(la_page *p, const char *problem, int times, int least) {
                            la_json_at(json_object_get(e, "loss"), k));
     }
     snprintf(as_long, sizeof as_long,
-             times == 1 ? "as in training" : "%d times as long as in training", times);
+             times == 1 ? "as in training" : "%g times as long as in training", times);
     if (times > least) la_chart_upright(c, length * least / times);
     snprintf(caption, sizeof caption,
              "%.100s: mean validation loss by position, in windows of %s tokens, %s.%s", problem,
@@ -170,7 +170,7 @@ static void put_times(la_page *p, const char *problem, int times, int least) {
 
 /* Whether two entries were refused the same length for the same reason. */
 static int same_refusal(const json_t *a, const json_t *b, const char *problem) {
-    return la_json_is_of(b, problem, NULL) && la_json_number(a, "length") == la_json_number(b, "length") &&
+    return la_json_is_of(b, problem, NULL) && la_json_count(a, "length") == la_json_count(b, "length") &&
            !strcmp(la_json_text(a, "refused"), la_json_text(b, "refused"));
 }
 
@@ -221,11 +221,11 @@ static void put_position_table(la_page *p, const char *problem) {
 }
 
 /* The next larger number of times that is there; 0: none. */
-static int next_times(la_page *p, const char *problem, int after) {
+static double next_times(la_page *p, const char *problem, double after) {
     const json_t *list = la_page_list(p, "positions"), *e;
-    int           next = 0;
+    double        next = 0;
     for (size_t i = 0; (e = json_array_get(list, i)); i++) {
-        const int times = (int)la_json_number(e, "times");
+        const double times = la_json_count(e, "times");
         if (la_json_is_of(e, problem, NULL) && times > after && (!next || times < next))
             next = times;
     }
@@ -237,14 +237,14 @@ void la_page_positions(la_page *p) {
     int           begun = 0;
     for (size_t i = 0; (q = json_array_get(list, i)); i++) {
         const char *name = la_json_text(q, "name");
-        const int   least = next_times(p, name, 0);
+        const double least = next_times(p, name, 0);
         if (!least) continue;
         if (!begun++) la_page_section(p, "positions", "Positions");
         la_page_put(p, "<h3>%s</h3>\n", name);
         put_refused(p, name);
         la_page_legend(p, la_page_list(p, "positions"), name);
         la_page_put(p, "<div class=\"charts\">\n");
-        for (int times = least; times; times = next_times(p, name, times))
+        for (double times = least; times > 0; times = next_times(p, name, times))
             put_times(p, name, times, least);
         la_page_put(p, "</div>\n");
         put_position_table(p, name);

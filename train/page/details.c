@@ -30,7 +30,7 @@ void la_page_gradcheck(la_page *p) {
 static int same_prompt(const json_t *a, const json_t *b) {
     return la_json_is_of(a, la_json_text(b, "problem"), NULL) &&
            strcmp(la_json_text(a, "prompt"), la_json_text(b, "prompt")) == 0 &&
-           la_json_number(a, "seed") == la_json_number(b, "seed");
+           la_json_count(a, "seed") == la_json_count(b, "seed");
 }
 
 static int was_before(const json_t *list, size_t n, const json_t *sample) {
@@ -44,9 +44,9 @@ void la_page_samples(la_page *p) {
     for (size_t i = 0; (e = json_array_get(list, i)); i++) {
         if (i == 0) la_page_section(p, "samples", "Samples");
         if (was_before(list, i, e)) continue;
-        la_page_put(p, "<h3>%s, seed %d</h3>\n<p>After the prompt <q class=\"prompt\">%s</q></p>\n",
-                    la_json_text(e, "problem"), (int)la_json_number(e, "seed"),
-                    la_json_text(e, "prompt"));
+        la_page_put(p,
+                    "<h3>%s, seed %.0f</h3>\n<p>After the prompt <q class=\"prompt\">%s</q></p>\n",
+                    la_json_text(e, "problem"), la_json_count(e, "seed"), la_json_text(e, "prompt"));
         la_page_put(p, "<div class=\"samples\">\n");
         for (size_t k = i; (f = json_array_get(list, k)); k++)
             if (same_prompt(e, f))
@@ -74,8 +74,8 @@ static void put_sweep_chart(la_page *p, const char *problem) {
         }
     snprintf(
         caption, sizeof caption,
-        "%.100s: validation loss at the end of short runs against the learning rate, mean over "
-        "the sweep's own seeds. A ring: chosen.",
+        "%.100s: validation loss at the end of the sweep's runs against the learning rate, mean "
+        "over the sweep's own seeds. The runs are as long as the others. A ring: chosen.",
         problem);
     la_chart_end(p, c, caption);
 }
@@ -137,12 +137,7 @@ void la_page_settings(la_page *p) {
                 "<p>Shared by all runs, but where a variant has options of its own.</p>\n<dl>\n");
     json_object_foreach(settings, key, value) {
         la_page_put(p, "<dt>%s</dt><dd>", key);
-        if (json_is_string(value))
-            la_page_put(p, "%s", json_string_value(value));
-        else if (json_is_boolean(value))
-            la_page_put(p, "%s", json_is_true(value) ? "yes" : "no");
-        else
-            la_page_put(p, "%.10g", json_number_value(value));
+        la_page_value(p, value);
         la_page_put(p, "</dd>\n");
     }
     la_page_put(p, "</dl>\n");

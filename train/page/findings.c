@@ -24,20 +24,29 @@ static int by_accuracy(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
+enum { GUESSES = 2 }; /* references of a task beside its baselines                       */
+
 static void add_baseline(la_findings *f, const char *name, double measure, double loss) {
-    if (f->n == LA_FINDINGS || (!isfinite(measure) && !isfinite(loss))) return;
-    la_finding *r = &f->rows[f->n++];
-    *r = (la_finding){.measure = measure, .loss = loss, .variant = -1};
-    snprintf(r->name, sizeof r->name, "%s", name);
+    if (!isfinite(measure) && !isfinite(loss)) return;
+    f->rows[f->n++] =
+        (la_finding){.name = name, .measure = measure, .loss = loss, .variant = -1};
 }
 
+/* The rows are to be freed. */
 static void gather(la_page *p, la_findings *f) {
     const json_t *list = la_page_list(p, "summary"), *s, *b;
-    for (size_t i = 0; (s = json_array_get(list, i)) && f->n < LA_FINDINGS; i++) {
+    const size_t  most = json_array_size(list) +
+                        json_array_size(json_object_get(f->problem, "baselines")) + GUESSES;
+    f->rows = calloc(most, sizeof *f->rows);
+    if (!f->rows) {
+        if (p->status == LA_OK) p->status = la_fail(LA_NOMEM, "no memory for %zu findings", most);
+        return;
+    }
+    for (size_t i = 0; (s = json_array_get(list, i)); i++) {
         if (!la_json_is_of(s, f->name, NULL)) continue;
         la_finding *r = &f->rows[f->n++];
-        *r = (la_finding){.summary = s, .variant = la_page_variant(p, la_json_text(s, "variant"))};
-        snprintf(r->name, sizeof r->name, "%s", la_json_text(s, "variant"));
+        *r = (la_finding){.summary = s, .name = la_json_text(s, "variant")};
+        r->variant = la_page_variant(p, r->name);
         r->measure = la_finding_number(r, la_findings_measure(f), "mean");
         r->loss = la_finding_number(r, "loss", "mean");
     }
@@ -81,15 +90,15 @@ static void put_best(la_page *p, const la_findings *f) {
         return;
     }
     const double half = la_finding_number(best, la_findings_measure(f), "ci95");
-    const int    n = (int)la_json_number(best->summary, "n");
+    const double n = la_json_count(best->summary, "n");
     la_page_put(p, "The %s mean %s is that of <b>%s</b>, %.4f", f->accuracy ? "highest" : "lowest",
                 f->accuracy ? "validation accuracy" : "validation loss", best->name, best->measure);
     if (!f->accuracy) la_page_put(p, " nats a token");
     if (isfinite(half))
-        la_page_put(p, " ± %.4f (%d seeds; half width of the 95 %% confidence interval). ", half,
+        la_page_put(p, " ± %.4f (%.0f seeds; half width of the 95 %% confidence interval). ", half,
                     n);
     else
-        la_page_put(p, ", from %d seed%s: no interval, and no difference can be told from chance. ",
+        la_page_put(p, ", from %.0f seed%s: no interval, and no difference can be told from chance. ",
                     n, n == 1 ? "" : "s");
 }
 
@@ -118,18 +127,32 @@ static void put_group(la_page *p, const la_findings *f, const la_finding *first,
     if (n) la_page_put(p, ". ");
 }
 
+/* There was no run to count: the sweep found no rate. */
+static void put_no_rate(la_page *p, const la_findings *f, const la_finding *r) {
+    const json_t *list = la_page_list(p, "sweeps"), *e, *t;
+    int           n = 0;
+    la_page_put(p, "Every learning rate that was tried ");
+    for (size_t i = 0; (e = json_array_get(list, i)); i++)
+        for (size_t k = 0; la_json_is_of(e, f->name, r->name) &&
+                           (t = json_array_get(json_object_get(e, "tried"), k));
+             k++)
+            la_page_put(p, n++ ? ", %g" : "(%g", la_json_count(t, "lr"));
+    la_page_put(p, "%sdiverged for <b>%s</b>. ", n ? ") " : "", r->name);
+}
+
 static void put_lost(la_page *p, const la_findings *f) {
     for (size_t i = 0; i < f->n; i++) {
         const la_finding *r = &f->rows[i];
         if (!r->summary) continue;
-        const int n = (int)la_json_number(r->summary, "n");
-        const int diverged = (int)la_json_number(r->summary, "diverged");
-        const int failed = (int)la_json_number(r->summary, "failed");
-        if (diverged)
-            la_page_put(p, "<b>%s</b> diverged in %d of %d runs. ", r->name, diverged,
+        const double n = la_json_count(r->summary, "n");
+        const double diverged = la_json_count(r->summary, "diverged");
+        const double failed = la_json_count(r->summary, "failed");
+        if (n == 0 && json_is_null(json_object_get(r->summary, "lr"))) put_no_rate(p, f, r);
+        if (diverged > 0)
+            la_page_put(p, "<b>%s</b> diverged in %.0f of %.0f runs. ", r->name, diverged,
                         n + diverged + failed);
-        if (failed)
-            la_page_put(p, "<b>%s</b> failed in %d of %d runs. ", r->name, failed,
+        if (failed > 0)
+            la_page_put(p, "<b>%s</b> failed in %.0f of %.0f runs. ", r->name, failed,
                         n + diverged + failed);
     }
 }
@@ -155,7 +178,10 @@ static void put_problem(la_page *p, const json_t *problem) {
     f.accuracy = strcmp(la_json_text(problem, "measure"), "val_accuracy") == 0;
     gather(p, &f);
     const la_finding *first = la_findings_first(&f);
-    if (!f.n) return;
+    if (!f.n) {
+        free(f.rows);
+        return;
+    }
     la_page_put(p, "<h3>%s</h3>\n<p>", f.name);
     put_best(p, &f);
     for (int which = 1; first && which >= -1; which--)
@@ -165,6 +191,7 @@ static void put_problem(la_page *p, const json_t *problem) {
     la_page_put(p, "</p>\n");
     la_findings_chart(p, &f);
     la_findings_table(p, &f);
+    free(f.rows);
 }
 
 void la_page_findings(la_page *p) {

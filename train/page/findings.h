@@ -6,19 +6,17 @@
 /* A variant's summary, or a baseline. */
 typedef struct la_finding {
     const json_t *summary; /* NULL: a baseline                                              */
-    char          name[160];
+    const char   *name;    /* of the results: theirs                                      */
     double        measure; /* loss or accuracy: what the order goes by                   */
     double        loss;
     int           variant; /* its place; -1: a baseline                                     */
 } la_finding;
 
-enum { LA_FINDINGS = 64 };
-
 typedef struct la_findings {
     const json_t *problem;
     const char   *name;
-    int           accuracy;          /* is the measure: more is better                     */
-    la_finding    rows[LA_FINDINGS]; /* n, the best first                                  */
+    int           accuracy; /* is the measure: more is better                              */
+    la_finding   *rows;     /* n, the best first                                           */
     size_t        n;
 } la_findings;
 

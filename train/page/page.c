@@ -18,6 +18,11 @@ double la_json_number(const json_t *object, const char *key) {
     return json_is_number(x) ? json_number_value(x) : NAN;
 }
 
+double la_json_count(const json_t *object, const char *key) {
+    const double x = la_json_number(object, key);
+    return isfinite(x) ? x : 0;
+}
+
 const char *la_json_text(const json_t *object, const char *key) {
     const char *s = json_string_value(json_object_get(object, key));
     return s ? s : "";
@@ -117,6 +122,17 @@ void la_page_put(la_page *p, const char *format, ...) {
         }
     }
     va_end(args);
+}
+
+void la_page_value(la_page *p, const json_t *value) {
+    if (json_is_string(value))
+        la_page_put(p, "%s", json_string_value(value));
+    else if (json_is_boolean(value))
+        la_page_put(p, json_is_true(value) ? "yes" : "no");
+    else if (json_is_number(value))
+        la_page_put(p, "%.10g", json_number_value(value));
+    else
+        la_page_put(p, "–");
 }
 
 void la_page_section(la_page *p, const char *id, const char *title) {

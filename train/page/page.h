@@ -20,6 +20,7 @@ typedef struct la_page {
 
 /* --- results.json: a number that is null or not there is NAN, a string "" --- */
 double        la_json_number(const json_t *object, const char *key);
+double        la_json_count(const json_t *object, const char *key); /* 0 instead of NAN       */
 const char   *la_json_text(const json_t *object, const char *key);
 double        la_json_at(const json_t *array, size_t i);
 const json_t *la_page_list(const la_page *p, const char *name);    /* an array of the results   */
@@ -35,6 +36,7 @@ int la_json_is_counted(const json_t *run); /* of those: neither diverged nor fai
 /* printf for %s, %d and %e %f %g, where each %s is escaped: only the format holds markup. */
 void la_page_put(la_page *p, const char *format, ...) LA_PRINTF(2, 3);
 void la_page_text(FILE *out, const char *s); /* escaped, for HTML and for XML                */
+void la_page_value(la_page *p, const json_t *value); /* of an option: words, a number, yes or no */
 
 /* A heading with an anchor, in the page's contents too. */
 void la_page_section(la_page *p, const char *id, const char *title);

@@ -41,8 +41,11 @@ static void put_variants(la_page *p) {
         const char *key;
         json_t     *value, *options = json_object_get(v, "options");
         la_page_put(p, "<tr><th scope=\"row\">%s</th><td>", la_json_text(v, "name"));
-        json_object_foreach(options, key, value)
-            la_page_put(p, "--%s=%s ", key, json_string_value(value));
+        json_object_foreach(options, key, value) {
+            la_page_put(p, "--%s=", key);
+            la_page_value(p, value);
+            la_page_put(p, " ");
+        }
         la_page_put(p, "</td><td class=\"words\">%s</td><td class=\"words\">%s</td></tr>\n",
                     la_json_text(v, "formula"), la_json_text(v, "paper"));
     }
@@ -88,6 +91,25 @@ void la_page_header(la_page *p) {
 }
 
 /* --- the frame --- */
+static void put_incomplete(la_page *p) {
+    const json_t *missing = la_page_list(p, "missing"), *why;
+    const int     complete = json_is_true(json_object_get(p->results, "complete"));
+    const size_t  n = json_array_size(missing);
+    if (complete && !n) return;
+    la_page_put(p, "<div class=\"warning\" role=\"note\"><strong>Not complete.</strong> ");
+    if (n)
+        la_page_put(p, "What could not be measured is left out:\n<ul class=\"plain\">\n");
+    else
+        la_page_put(p, "The comparison was stopped before its end: what is missing is left out, and "
+                       "what is here may rest on fewer runs than were asked for.");
+    for (size_t i = 0; (why = json_array_get(missing, i)); i++) {
+        la_page_put(p, "<li>");
+        la_page_value(p, why);
+        la_page_put(p, "</li>\n");
+    }
+    la_page_put(p, n ? "</ul></div>\n" : "</div>\n");
+}
+
 static void put_top(la_page *p, FILE *out) {
     const json_t *variants = la_page_list(p, "variants");
     const int     n = (int)json_array_size(variants);
@@ -106,10 +128,7 @@ static void put_top(la_page *p, FILE *out) {
                 "</style>\n</head>\n<body>\n<header>\n<h1>Attention compared</h1>\n"
                 "<p class=\"lead\">%d variant%s on %d problem%s.</p>\n",
                 n, n == 1 ? "" : "s", problems, problems == 1 ? "" : "s");
-    if (!json_is_true(json_object_get(p->results, "complete")))
-        la_page_put(p, "<p class=\"warning\" role=\"note\"><strong>Not complete.</strong> The "
-                       "comparison was stopped before its end: what is missing is left out, and "
-                       "what is here may rest on fewer runs than were asked for.</p>\n");
+    put_incomplete(p);
     if (p->no_gnuplot)
         la_page_put(p, "<p class=\"warning\" role=\"note\"><strong>No charts.</strong> They are "
                        "drawn by gnuplot, which is not installed here (Debian: gnuplot-nox). All "

@@ -9,7 +9,7 @@
 enum { LA_REPORT_NOTE = 256 };
 
 /* Writes the page at path (whole, or what was there stays).  `results` is as results.schema.json
- * says; a part without data is left out.  The pictures are pictures_dir/NAME.svg, each below its
+ * says; a part without data, or with data of another kind, is left out.  The pictures are pictures_dir/NAME.svg, each below its
  * NAME; NULL: none.  Charts are drawn by gnuplot: without it there are all the
  * tables, LA_OK, and a sentence in `note`.  LA_DATA: `results` are of another schema.  LA_IO:
  * gnuplot failed, or the page cannot be saved.  LA_NOMEM. */

@@ -58,11 +58,11 @@ static double nice_step(double span, int parts) { /* 1, 2 or 5 times a power of 
 
 static void put_linear(FILE *out, const la_chart_axis *a) {
     const double step = nice_step(a->to - a->from, 6);
-    int          n = 0;
-    for (double k = fmax(ceil(a->from / step - 1e-9), a->log ? 1 : -HUGE_VAL);
-         k * step <= a->to + 1e-9 * step; k++) {
-        if (n++) fputs(", ", out);
-        put_tick(out, k * step);
+    const double first = fmax(ceil(a->from / step - 1e-9), a->log ? 1 : -HUGE_VAL);
+    /* i and not first is counted up: past 2^53 a number plus 1 is the same number */
+    for (int i = 0; (first + i) * step <= a->to + 1e-9 * step; i++) {
+        if (i) fputs(", ", out);
+        put_tick(out, (first + i) * step);
     }
 }
 

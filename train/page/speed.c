@@ -186,6 +186,31 @@ static void put_decode(la_page *p) {
     la_table_end(p);
 }
 
+/* Whether both are about generation, and say the same. */
+static int same_note(const json_t *a, const json_t *b) {
+    const char *text = la_json_text(a, "text");
+    return *text && strcmp(la_json_text(a, "what"), "decode") == 0 &&
+           strcmp(la_json_text(b, "what"), "decode") == 0 &&
+           strcmp(text, la_json_text(b, "text")) == 0;
+}
+
+/* Of generation: each text once, after the variants it is about. */
+static void put_notes(la_page *p) {
+    const json_t *list = measured(p, "notes"), *e, *other;
+    int           n = 0;
+    for (size_t i = 0; (e = json_array_get(list, i)); i++) {
+        size_t first = 0, names = 0;
+        while (first < i && !same_note(json_array_get(list, first), e)) first++;
+        if (first < i || !same_note(e, e)) continue;
+        la_page_put(p, n++ ? "<li>" : "<ul class=\"plain\">\n<li>");
+        for (size_t j = i; (other = json_array_get(list, j)); j++)
+            if (same_note(other, e))
+                la_page_put(p, "%s<b>%s</b>", names++ ? ", " : "", la_json_text(other, "variant"));
+        la_page_put(p, ": %s</li>\n", la_json_text(e, "text"));
+    }
+    if (n) la_page_put(p, "</ul>\n");
+}
+
 void la_page_speed(la_page *p) {
     const json_t *length = measured(p, "length"), *decode = measured(p, "decode");
     if (!json_array_size(length) && !json_array_size(decode)) return;
@@ -194,6 +219,7 @@ void la_page_speed(la_page *p) {
     la_page_put(p, "<div class=\"charts\">\n");
     for (size_t i = 0; i < sizeof charts / sizeof *charts; i++) put_chart(p, &charts[i]);
     la_page_put(p, "</div>\n");
+    put_notes(p);
     put_slopes(p);
     la_page_put(p, "<details><summary>All times, sizes, and what was refused</summary>\n");
     put_lengths(p);

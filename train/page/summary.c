@@ -54,7 +54,7 @@ static void put_steps(la_page *p, const json_t *summary) {
     }
     la_page_put(p, "<td class=\"n\" data-v=\"%.9g\">%s", mean, la_count_text(mean, text));
     if (n < la_json_number(summary, "n"))
-        la_page_put(p, " <small>(%d of %d)</small>", (int)n, (int)la_json_number(summary, "n"));
+        la_page_put(p, " <small>(%.0f of %.0f)</small>", n, la_json_count(summary, "n"));
     la_page_put(p, "</td>");
 }
 

@@ -8,11 +8,14 @@
 #include "train/save_file.h"
 
 /* --- entropy --- */
+enum { MOST = 1024 }; /* layers or heads that a chart can have                              */
+
 static int number_of(la_page *p, const char *problem, const char *what) { /* layers or heads */
     const json_t *list = la_page_list(p, "entropy"), *e;
     int           most = 0;
     for (size_t i = 0; (e = json_array_get(list, i)); i++)
-        if (la_json_is_of(e, problem, NULL)) most = (int)fmax(most, la_json_number(e, what) + 1);
+        if (la_json_is_of(e, problem, NULL) && la_json_number(e, what) < MOST)
+            most = (int)fmax(most, la_json_number(e, what) + 1);
     return most;
 }
 
