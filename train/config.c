@@ -81,9 +81,10 @@ static const char *name_at(unsigned tools, bool with_actions, int i) {
 /* The programs, in the order of their bits. */
 #define OF(tool)                                                                                   \
     static const char *of_##tool(int i) { return name_at(LA_TOOL_##tool, true, i); }
-OF(TRAIN) OF(GENERATE) OF(GRADCHECK) OF(BENCH) OF(COMPARE)
+OF(TRAIN)
+OF(GENERATE) OF(GRADCHECK) OF(BENCH) OF(COMPARE)
 #undef OF
-static const struct program {
+    static const struct program {
     la_tool     tool;
     const char *name;
     la_name_fn *options;
@@ -227,7 +228,7 @@ la_status la_config_set(la_config *c, int option, la_origin from, const char *te
     bool             keep = from >= c->origin[option];
     bool             adds = o->type == LA_LIST && *text && from == c->origin[option];
     la_status        s = adds                       ? add_text(c, option, text)
-                         : o->type == LA_FLAG         ? set_flag(c, option, keep, text)
+                         : o->type == LA_FLAG       ? set_flag(c, option, keep, text)
                          : la_type_is_text(o->type) ? set_text(c, option, keep, text)
                                                     : set_number(c, option, keep, text);
     if (s == LA_OK && keep) c->origin[option] = (unsigned char)from;
@@ -265,9 +266,10 @@ static la_status take_name(la_config *c, char *arg, int argc, int before) {
 static la_status unknown_option(const la_config *c, const char *arg) {
     char        shown[LA_SHOWN];
     const char *name = arg + strspn(arg, "-");
-    return la_fail(
-        LA_NAME, "unknown option \"%s\": did you mean --%s? (%s --help-all has all of them)",
-        la_shown(arg, shown), la_name_nearest(name, program_of(c->tool)->options), la_tool_name(c->tool));
+    return la_fail(LA_NAME,
+                   "unknown option \"%s\": did you mean --%s? (%s --help-all has all of them)",
+                   la_shown(arg, shown), la_name_nearest(name, program_of(c->tool)->options),
+                   la_tool_name(c->tool));
 }
 
 /* Reads the option in argv[*i] and its value; *option: which, -1 for those that print and end. */

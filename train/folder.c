@@ -41,13 +41,16 @@ la_status la_folder_make(const char *dir) {
         char c = *p;
         if (c && c != '/') continue;
         *p = 0; /* each folder above it first */
-        made = mkdir(path, 0777) && !(errno == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode)) ? errno : 0;
+        made = mkdir(path, 0777) && !(errno == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode))
+                   ? errno
+                   : 0;
         *p = c;
         if (!c) break;
     }
     free(path);
     if (!made) return LA_OK;
-    return la_fail(LA_IO, "cannot make the folder %s: %s", dir, made == EEXIST ? "it is a file" : strerror(made));
+    return la_fail(LA_IO, "cannot make the folder %s: %s", dir,
+                   made == EEXIST ? "it is a file" : strerror(made));
 }
 
 /* What a killed run may leave: the temporaries of saving and of cutting the metrics. */
@@ -96,7 +99,7 @@ static la_status clear(const char *dir, la_folder_mode mode) {
  * time). */
 static la_status cut_metrics(la_folder *s, const char *path, int64_t step, int *evaluated) {
     static const char elapsed[] = "\"elapsed_s\": ";
-    FILE *in = fopen(path, "r");
+    FILE             *in = fopen(path, "r");
     if (!in) return LA_OK; /* a folder without one may be resumed */
     char  *line = NULL, *next = malloc(strlen(path) + 5);
     size_t room = 0;
@@ -147,8 +150,7 @@ la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int
     }
     char     *path = la_folder_path(dir, "metrics.jsonl");
     la_status status = path ? LA_OK : la_fail(LA_NOMEM, "no memory for the name %s", dir);
-    if (status == LA_OK && mode == LA_FOLDER_RESUME)
-        status = cut_metrics(s, path, step, evaluated);
+    if (status == LA_OK && mode == LA_FOLDER_RESUME) status = cut_metrics(s, path, step, evaluated);
     if (status == LA_OK && !(s->metrics = fopen(path, "a")))
         status = la_fail(LA_IO, "cannot write %s: %s", path, strerror(errno));
     free(path);

@@ -19,7 +19,8 @@ static const char *const examples[5][6] = {
      "bench gemm", NULL},
     {"compare --attn=softmax --attn=elu1 --data corpus.txt",
      "compare --attn=softmax --attn='elu1 short-conv=4' --task=mqar --n-layer 2 --lr 1e-3,3e-3",
-     "compare --attn=elu1 --attn=window:w=16 --data corpus.txt --seeds 5 --jobs 2 --out-dir windows",
+     "compare --attn=elu1 --attn=window:w=16 --data corpus.txt --seeds 5 --jobs 2 --out-dir "
+     "windows",
      "compare --report results/results.json", NULL},
 };
 static const char *const about[5] = {
@@ -34,8 +35,9 @@ static const char *const usage[5] = {"[OPTION...]", "[OPTION...]", "[OPTION...] 
     "memory"
 static const char *const exit_codes[5] = {RUN_CODES ", 130 or 143 saved after a signal", RUN_CODES,
                                           "0 all pass, 1 some do not, 2 usage", RUN_CODES,
-    "0 ok, 1 runtime or I/O, or a run failed, 2 usage, 3 data, 130 or 143 stopped by a signal: the same "
-    "command goes on"};
+                                          "0 ok, 1 runtime or I/O, or a run failed, 2 usage, 3 "
+                                          "data, 130 or 143 stopped by a signal: the same "
+                                          "command goes on"};
 
 static int index_of(la_tool t) { /* of the single bit t */
     int i = 0;

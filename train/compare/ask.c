@@ -21,8 +21,7 @@ static la_status split(la_comparison *k, const char *text, const char *separator
         char *w = strsep(&rest, separators);
         if (!*w && *separators == ' ') continue; /* several blanks */
         if (!*w) return la_fail(LA_ARG, "%s has nothing between two commas: %s", what, text);
-        if (*n == most)
-            return la_fail(LA_ARG, "%s has more than %d entries", what, most);
+        if (*n == most) return la_fail(LA_ARG, "%s has more than %d entries", what, most);
         word[(*n)++] = w;
     }
     return LA_OK;
@@ -47,7 +46,8 @@ static la_status read_seeds(la_comparison *k) {
         if (comma) LA_TRY(la_compare_number(word[i], true, 0, 0x1p53 - 1, "each of --seeds", &x));
         for (int j = 0; j < i; j++)
             if (k->seed[j] == (int64_t)x)
-                return la_fail(LA_ARG, "--seeds has %.0f twice: the same run twice says nothing", x);
+                return la_fail(LA_ARG, "--seeds has %.0f twice: the same run twice says nothing",
+                               x);
         k->seed[i] = (int64_t)x;
     }
     return LA_OK;
@@ -71,26 +71,29 @@ static int is_one_of(int option, const int *list) { /* of those before the first
     return *list >= 0;
 }
 
-/* What a variant may have of its own: its model and its optimiser, but not what makes its losses others'
- * than those of the variants beside it, nor another budget. */
+/* What a variant may have of its own: its model and its optimiser, but not what makes its losses
+ * others' than those of the variants beside it, nor another budget. */
 static int varies(int option) {
-    static const int not[] = {LA_OPT_attn, LA_OPT_objective, LA_OPT_block_size, LA_OPT_batch_size,
-                              LA_OPT_grad_accum, LA_OPT_max_iters, LA_OPT_tokenizer, -1};
-    const char      *group = la_options[option].group;
-    return (!strcmp(group, la_options[LA_OPT_n_layer].group) || !strcmp(group, la_options[LA_OPT_lr].group)) &&
-           !is_one_of(option, not);
+    static const int not [] = {
+        LA_OPT_attn,       LA_OPT_objective, LA_OPT_block_size, LA_OPT_batch_size,
+        LA_OPT_grad_accum, LA_OPT_max_iters, LA_OPT_tokenizer,  -1};
+    const char *group = la_options[option].group;
+    return (!strcmp(group, la_options[LA_OPT_n_layer].group) ||
+            !strcmp(group, la_options[LA_OPT_lr].group)) &&
+           !is_one_of(option, not );
 }
 
 /* What a task may have of its own: whatever makes a run, but what compare decides. */
 static int belongs(int option) {
-    static const int not[] = {LA_OPT_attn, LA_OPT_task, LA_OPT_seed, LA_OPT_block_size, LA_OPT_keep,
-                              LA_OPT_save_interval, LA_OPT_sample_every, LA_OPT_overfit_batch, -1};
-    return la_options[option].binding != LA_BIND_LOCAL && !is_one_of(option, not);
+    static const int not [] = {LA_OPT_attn,         LA_OPT_task,          LA_OPT_seed,
+                               LA_OPT_block_size,   LA_OPT_keep,          LA_OPT_save_interval,
+                               LA_OPT_sample_every, LA_OPT_overfit_batch, -1};
+    return la_options[option].binding != LA_BIND_LOCAL && !is_one_of(option, not );
 }
 
 /* "elu1 short-conv=4" into the name and options of its own. */
-static la_status read_own(la_comparison *k, const char *text, int (*may)(int option), const char **name,
-                          la_own *own) {
+static la_status read_own(la_comparison *k, const char *text, int (*may)(int option),
+                          const char **name, la_own *own) {
     const char *word[LA_MAX_OWN + 1];
     int         n;
     LA_TRY(split(k, text, " ", "the list of options", LA_MAX_OWN + 1, word, &n));
@@ -101,18 +104,23 @@ static la_status read_own(la_comparison *k, const char *text, int (*may)(int opt
         if (!strncmp(word[i], "--", 2)) word[i] += 2;
         size_t length = strcspn(word[i], "=");
         char   key[40], shown[LA_SHOWN];
-        snprintf(key, sizeof key, "%.*s", (int)(length < sizeof key ? length : sizeof key - 1), word[i]);
+        snprintf(key, sizeof key, "%.*s", (int)(length < sizeof key ? length : sizeof key - 1),
+                 word[i]);
         int option = la_config_find(key, LA_TOOL_TRAIN);
         if (option < 0 || !word[i][length])
-            return la_fail(LA_ARG,
-                           "\"%s\" behind %s is no option: after a blank follow options of train, as in "
-                           "'%s short-conv=4'",
-                           la_shown(word[i], shown), word[0], word[0]);
+            return la_fail(
+                LA_ARG,
+                "\"%s\" behind %s is no option: after a blank follow options of train, as in "
+                "'%s short-conv=4'",
+                la_shown(word[i], shown), word[0], word[0]);
         if (!may(option))
-            return la_fail(LA_ARG, "--%s cannot be an option of %s alone: %s", la_options[option].name, word[0],
-                           may == varies ? "variants are compared on the same text and budget, and may differ in "
-                                           "model and optimiser"
-                                         : "compare itself decides it");
+            return la_fail(
+                LA_ARG, "--%s cannot be an option of %s alone: %s", la_options[option].name,
+                word[0],
+                may == varies
+                    ? "variants are compared on the same text and budget, and may differ in "
+                      "model and optimiser"
+                    : "compare itself decides it");
         own->option[i - 1] = la_arena_printf(&k->arena, "--%s", word[i]);
         if (!own->option[i - 1]) return no_memory();
     }
@@ -143,7 +151,8 @@ static la_status read_variants(la_comparison *k) {
     return LA_OK;
 }
 
-/* The name of a problem: a task as it is, of a file what stands between the last / and the last dot. */
+/* The name of a problem: a task as it is, of a file what stands between the last / and the last
+ * dot. */
 static const char *short_name(la_comparison *k, const la_problem *p, int i) {
     const char *slash = strrchr(p->spec, '/'), *base = !p->task && slash ? slash + 1 : p->spec;
     const char *dot = p->task ? NULL : strrchr(base, '.');
@@ -165,7 +174,8 @@ static la_status check_task(const la_problem *p) {
     la_task_free(&task);
     for (int i = 0; i < p->own.n; i++) named |= !strncmp(p->own.option[i], "--data=", 7);
     if (!on_text || named) return LA_OK;
-    return la_fail(LA_ARG, "%s is hidden in a text: --task '%s data=FILE' says in which", p->spec, p->spec);
+    return la_fail(LA_ARG, "%s is hidden in a text: --task '%s data=FILE' says in which", p->spec,
+                   p->spec);
 }
 
 static la_status read_problems(la_comparison *k) {
@@ -201,7 +211,9 @@ static int is_utf8(const char *s) {
 static la_status check_words(const la_comparison *k) {
     for (int i = 1; i < k->argc; i++)
         if (!is_utf8(k->argv[i]))
-            return la_fail(LA_ARG, "argument %d is not UTF-8, as results.json must be: rename the file or type it anew",
+            return la_fail(LA_ARG,
+                           "argument %d is not UTF-8, as results.json must be: rename the file or "
+                           "type it anew",
                            i);
     return LA_OK;
 }
@@ -213,9 +225,11 @@ la_status la_compare_ask(la_comparison *k) {
     LA_TRY(read_variants(k));
     LA_TRY(read_problems(k));
     for (int i = 0; k->n_rates > 1 && i < k->n_seeds; i++)
-        if (k->seed[i] >= LA_FIRST_SWEEP_SEED && k->seed[i] < LA_FIRST_SWEEP_SEED + k->c->sweep_seeds)
+        if (k->seed[i] >= LA_FIRST_SWEEP_SEED &&
+            k->seed[i] < LA_FIRST_SWEEP_SEED + k->c->sweep_seeds)
             return la_fail(LA_ARG,
-                           "the seed %lld is one of those that choose the learning rate (%d to %lld): take others",
+                           "the seed %lld is one of those that choose the learning rate (%d to "
+                           "%lld): take others",
                            (long long)k->seed[i], LA_FIRST_SWEEP_SEED,
                            (long long)(LA_FIRST_SWEEP_SEED + k->c->sweep_seeds - 1));
     return LA_OK;

@@ -1,7 +1,7 @@
 /* budget.c -- how many steps a run has: --budget steps:N, tokens:N or seconds:N.
  *
- * Seconds become steps by the median time of a step, measured once on this machine and kept as a record:
- * a comparison that goes on has the steps it began with.  Evaluations come on top. */
+ * Seconds become steps by the median time of a step, measured once on this machine and kept as a
+ * record: a comparison that goes on has the steps it began with.  Evaluations come on top. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +16,13 @@
 
 enum { WARM = 3, TIMED = 15 }; /* steps */
 
-la_status la_compare_number(const char *text, bool whole, double least, double most, const char *what,
-                            double *x) {
+la_status la_compare_number(const char *text, bool whole, double least, double most,
+                            const char *what, double *x) {
     char shown[LA_SHOWN], a[LA_NUMBER_TEXT], b[LA_NUMBER_TEXT];
     if (la_read_number(text, whole, x) && *x >= least && *x <= most) return LA_OK;
     return la_fail(LA_ARG, "%s must be a %s from %s to %s, and is \"%s\"", what,
-                   whole ? "whole number" : "number", la_number_text(least, a), la_number_text(most, b),
-                   la_shown(text, shown));
+                   whole ? "whole number" : "number", la_number_text(least, a),
+                   la_number_text(most, b), la_shown(text, shown));
 }
 
 static la_status time_steps(const la_config *c, la_texts *texts, la_trainer *t, double *seconds) {
@@ -78,7 +78,8 @@ static la_status step_seconds(la_comparison *k, const la_run_plan *r, double *se
     *seconds = json_number_value(json_object_get(known, "seconds"));
     if (!known) LA_TRY(measure(k, r, seconds));
     json_object_set_new(k->step_seconds, name, json_real(*seconds));
-    if (!known && !k->c->dry_run) LA_TRY(la_record_save(k, name, json_pack("{s:f}", "seconds", *seconds)));
+    if (!known && !k->c->dry_run)
+        LA_TRY(la_record_save(k, name, json_pack("{s:f}", "seconds", *seconds)));
     json_decref(known);
     if (*seconds > 0) return LA_OK;
     return la_fail(LA_IO, "the record %s has no time of a step: remove it", name);
@@ -94,11 +95,13 @@ la_status la_compare_budget(la_comparison *k, const la_run_plan *r, int64_t *ste
     if (!*text) return LA_OK;
     while (kind < 3 && strncmp(text, kinds[kind], strlen(kinds[kind]))) kind++;
     if (kind == 3)
-        return la_fail(LA_ARG, "--budget must be steps:N, tokens:N or seconds:N, and is \"%s\"", text);
+        return la_fail(LA_ARG, "--budget must be steps:N, tokens:N or seconds:N, and is \"%s\"",
+                       text);
     LA_TRY(la_compare_number(text + strlen(kinds[kind]), kind == 0, kind == 2 ? 0.001 : 1, 1e12,
                              "the number of --budget", &n));
     if (la_config_given(k->c, LA_OPT_max_iters))
-        return la_fail(LA_ARG, "--budget and --max-iters both say how long a run is: give one of them");
+        return la_fail(LA_ARG,
+                       "--budget and --max-iters both say how long a run is: give one of them");
     if (kind == 1) n /= (double)(c->batch_size * c->grad_accum * c->block_size);
     if (kind == 2) {
         LA_TRY(step_seconds(k, r, &seconds));

@@ -1,14 +1,15 @@
 /* compare.h -- several variants trained alike, and what came of it: the parts of `compare`.
  *
- * A problem is a text or a task, a variant an attention with options of its own.  Each problem, variant and
- * seed is one run: a `train` of its own, in its own folder, with the options of this table and the same
- * data order and budget.  What a run has found is its record, a small file:
+ * A problem is a text or a task, a variant an attention with options of its own.  Each problem,
+ * variant and seed is one run: a `train` of its own, in its own folder, with the options of this
+ * table and the same data order and budget.  What a run has found is its record, a small file:
  *
  *   OUT/records/ID.json   kept: runs with a record are not run again
- *   OUT/runs/ID/          train's folder: checkpoints, metrics; may be deleted once the record is there
- *   OUT/runs/ID.log       what train printed
+ *   OUT/runs/ID/          train's folder: checkpoints, metrics; may be deleted once the record is
+ * there OUT/runs/ID.log       what train printed
  *
- * ID ends with a hash of all options and of the text, so a record is never taken for another run's. */
+ * ID ends with a hash of all options and of the text, so a record is never taken for another run's.
+ */
 #ifndef LA_COMPARE_H
 #define LA_COMPARE_H
 #include <jansson.h>
@@ -50,7 +51,7 @@ typedef struct la_run_plan {
     double          lr;
     int             sweep; /* it helps to choose the learning rate                              */
     const char     *id;
-    uint64_t        hash; /* of options and text: the same for the same run                     */
+    uint64_t        hash;   /* of options and text: the same for the same run                     */
     la_config       config; /* of train, complete                                                */
     int             argc;
     const char    **argv; /* of train, without what is said when it is started                    */
@@ -79,11 +80,11 @@ typedef struct la_comparison {
     la_variant      *variant;
     int64_t         *seed;
     double          *rate;
-    la_run_plan     *run; /* sweeps of all, then, once rates are chosen, the main runs              */
-    la_screen        screen;
-    json_t          *step_seconds; /* that were measured, by name of their record              */
-    json_t          *missing;      /* sentences: what could not be measured                    */
-    int              all_done;     /* everything that was asked for, without a stop            */
+    la_run_plan *run; /* sweeps of all, then, once rates are chosen, the main runs              */
+    la_screen    screen;
+    json_t      *step_seconds; /* that were measured, by name of their record              */
+    json_t      *missing;      /* sentences: what could not be measured                    */
+    int          all_done;     /* everything that was asked for, without a stop            */
 } la_comparison;
 
 /* --- ask.c: what was asked for --- */
@@ -92,29 +93,31 @@ enum { LA_FIRST_SWEEP_SEED = 1001 };
 la_status la_compare_ask(la_comparison *k);
 
 /* --- plan.c: from options to runs --- */
-/* Reads texts, checks every option of every run.  LA_ARG, LA_NAME: usage; LA_DATA, LA_IO: a text. */
+/* Reads texts, checks every option of every run.  LA_ARG, LA_NAME: usage; LA_DATA, LA_IO: a text.
+ */
 la_status la_compare_open(la_comparison *k, const la_config *c, int argc, char **argv);
 void      la_compare_close(la_comparison *k);
 /* Adds a run.  sweep: with seed and rate of a sweep. */
-la_status la_compare_add(la_comparison *k, int problem, int variant, int64_t seed, double lr, int sweep);
+la_status la_compare_add(la_comparison *k, int problem, int variant, int64_t seed, double lr,
+                         int sweep);
 /* The sweeps, if several rates are to be tried: they come first. */
 la_status la_compare_add_sweeps(la_comparison *k);
 /* The main runs; all sweeps have records. */
 la_status la_compare_add_main(la_comparison *k);
 /* Whether a rate is chosen for it by a sweep. */
 int       la_compare_chooses(const la_comparison *k, int problem, int variant);
-/* The rate of a problem and variant: of several the one with the lowest mean validation loss over the
- * sweep's seeds, the smaller one of equals; NAN: not known, or all of them diverged. */
+/* The rate of a problem and variant: of several the one with the lowest mean validation loss over
+ * the sweep's seeds, the smaller one of equals; NAN: not known, or all of them diverged. */
 double    la_compare_rate(const la_comparison *k, int problem, int variant);
 /* That mean for one rate; NAN: one of the runs diverged or has no record.  *n: runs. */
-double    la_compare_sweep_loss(const la_comparison *k, int problem, int variant, double rate, int *n);
+double la_compare_sweep_loss(const la_comparison *k, int problem, int variant, double rate, int *n);
 
 /* --- budget.c --- */
 /* Steps by --budget, of a run whose config is known but for them; 0: there is no --budget. */
 la_status la_compare_budget(la_comparison *k, const la_run_plan *r, int64_t *steps);
 /* A number that somebody typed; LA_ARG: it is none, or not from least to most. */
-la_status la_compare_number(const char *text, bool whole, double least, double most, const char *what,
-                            double *x);
+la_status la_compare_number(const char *text, bool whole, double least, double most,
+                            const char *what, double *x);
 
 /* --- problem.c: texts and tasks --- */
 /* Reads it once: p->about, vocab, hash.  train: the options of one of its runs. */
@@ -123,10 +126,12 @@ la_status la_problem_open(la_problem *p, const la_config *train);
 la_status la_problem_count(la_comparison *k, la_problem *p, const la_config *train);
 
 /* --- record.c: what a run has found --- */
-/* The record of an ended training, from its folder.  code: its exit code; message: its last words. */
-la_status la_record_make(const la_comparison *k, const la_run_plan *r, int code, const char *message,
-                         json_t **record);
-/* Loads OUT/records/NAME.json; *value NULL if there is none.  A damaged one is removed with a note. */
+/* The record of an ended training, from its folder.  code: its exit code; message: its last words.
+ */
+la_status la_record_make(const la_comparison *k, const la_run_plan *r, int code,
+                         const char *message, json_t **record);
+/* Loads OUT/records/NAME.json; *value NULL if there is none.  A damaged one is removed with a note.
+ */
 la_status la_record_load(const la_comparison *k, const char *name, json_t **value);
 /* Whether it is an object with all of these keys, which stand between blanks. */
 int       la_record_has(const json_t *value, const char *keys);
@@ -136,8 +141,9 @@ la_status la_record_save(const la_comparison *k, const char *name, json_t *value
 la_status la_json_save(const char *path, const json_t *value);
 
 /* --- jobs.c: side by side --- */
-/* Runs what has no record, --jobs at a time.  Ended by a signal: LA_OK, and la_signal_stop() says so.
- * LA_IO: a program cannot be started, or a training failed for a reason that will not go away. */
+/* Runs what has no record, --jobs at a time.  Ended by a signal: LA_OK, and la_signal_stop() says
+ * so. LA_IO: a program cannot be started, or a training failed for a reason that will not go away.
+ */
 la_status   la_compare_train(la_comparison *k);
 const char *la_run_folder(const la_comparison *k, const char *id);
 int         la_job_threads(const la_comparison *k); /* of one run */

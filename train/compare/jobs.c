@@ -1,9 +1,9 @@
 /* jobs.c -- the trainings of a comparison as processes, some side by side.
  *
- * Each is a `train` with a folder of its own.  One that was stopped, or killed, has a checkpoint there
- * and goes on from it, with the numbers it would have had; so a comparison can be stopped at any
- * moment.  When compare is stopped it stops its trainings, which save; when it is killed, they are
- * stopped by the system (Linux) or go on to their ends. */
+ * Each is a `train` with a folder of its own.  One that was stopped, or killed, has a checkpoint
+ * there and goes on from it, with the numbers it would have had; so a comparison can be stopped at
+ * any moment.  When compare is stopped it stops its trainings, which save; when it is killed, they
+ * are stopped by the system (Linux) or go on to their ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -113,8 +113,8 @@ static la_status ended(la_comparison *k, la_run_plan *r, int status) {
         r->state = LA_RUN_RECORDED;
     } else
         s = la_fail(code == 3 ? LA_DATA : LA_IO,
-                    "the training %s %s %d: %s (all it said is in %s; the same command goes on)", r->id,
-                    WIFSIGNALED(status) ? "was killed by signal" : "ended with code",
+                    "the training %s %s %d: %s (all it said is in %s; the same command goes on)",
+                    r->id, WIFSIGNALED(status) ? "was killed by signal" : "ended with code",
                     WIFSIGNALED(status) ? WTERMSIG(status) : code, words, named(k, r->id, ".log"));
     free(words);
     return s;
@@ -137,7 +137,8 @@ static void stop_all(job *jobs, int n) {
         if (jobs[i].pid) kill(jobs[i].pid, SIGTERM);
 }
 
-/* Starts what can be started, and waits for ends; *s is the first failure, after which nothing new starts. */
+/* Starts what can be started, and waits for ends; *s is the first failure, after which nothing new
+ * starts. */
 static void work(la_comparison *k, job *jobs, int n, la_status *s) {
     int stopping = 0;
     for (int busy = 1; busy;) {

@@ -124,8 +124,8 @@ static la_status record_name(la_comparison *k, int part, const setting *m, const
     return *name ? LA_OK : no_memory();
 }
 
-/* bench counts as state the room that it made, for the tokens it times too; here stands what the tokens
- * before a position leave. */
+/* bench counts as state the room that it made, for the tokens it times too; here stands what the
+ * tokens before a position leave. */
 static la_status set_states(const la_comparison *k, const la_config *c, const json_t *rows) {
     la_lm_cfg     cfg;
     la_lm        *lm;
@@ -136,8 +136,9 @@ static la_status set_states(const la_comparison *k, const la_config *c, const js
     json_array_foreach(rows, i, row) {
         int64_t position = json_integer_value(json_object_get(row, "position"));
         if (json_is_number(json_object_get(row, "state_bytes")))
-            json_object_set_new(json_array_get(rows, i), "state_bytes",
-                                json_integer((json_int_t)(la_lm_state_len(lm, 1, position) * sizeof(la_real))));
+            json_object_set_new(
+                json_array_get(rows, i), "state_bytes",
+                json_integer((json_int_t)(la_lm_state_len(lm, 1, position) * sizeof(la_real))));
     }
     la_lm_destroy(lm);
     return LA_OK;

@@ -31,7 +31,8 @@ la_status la_compare_measure(la_comparison *k) {
             if (r && !k->problem[p].task) LA_TRY(carry_on(k, la_measure_model(k, r)));
         }
         for (int part = 0; part < LA_MACHINE_PARTS && !la_signal_stop(); part++, ++*done)
-            if (k->c->longest || part == LA_MACHINE_PARTS - 1) LA_TRY(carry_on(k, la_measure_part(k, part, v)));
+            if (k->c->longest || part == LA_MACHINE_PARTS - 1)
+                LA_TRY(carry_on(k, la_measure_part(k, part, v)));
     }
     la_screen_end(k);
     return LA_OK;

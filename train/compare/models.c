@@ -76,8 +76,8 @@ static la_status sample(const model *m, const la_run_plan *r, json_t *list) {
     return LA_OK;
 }
 
-/* The beginning of the validation text as a prompt: at most a training window, and few enough tokens
- * that they can be told apart. */
+/* The beginning of the validation text as a prompt: at most a training window, and few enough
+ * tokens that they can be told apart. */
 static la_status picture_prompt(const model *m, char **prompt) {
     int64_t n = m->lm->cfg.block_size < PICTURE_TOKENS ? m->lm->cfg.block_size : PICTURE_TOKENS;
     size_t  size;
@@ -96,8 +96,9 @@ static la_status picture_prompt(const model *m, char **prompt) {
 static la_status picture(const model *m, const la_run_plan *r, json_t *found) {
     char      *prompt = NULL, *svg = NULL;
     size_t     n;
-    la_showing what = {.checkpoint = r->id, .attn = r->config.attn, .objective = r->config.objective};
-    la_status  s = picture_prompt(m, &prompt);
+    la_showing what = {
+        .checkpoint = r->id, .attn = r->config.attn, .objective = r->config.objective};
+    la_status s = picture_prompt(m, &prompt);
     what.prompt = prompt;
     if (s == LA_OK) s = la_show_svg(m->lm, m->tokenizer, &what, &svg, &n);
     if (s == LA_OK) json_object_set_new(found, "picture", json_stringn(svg, n));
@@ -114,7 +115,8 @@ static la_status put_picture(const la_comparison *k, const la_run_plan *r, const
     for (char *p = name; *p; p++)
         if (*p == '/') *p = '_';
     char *path = folder ? la_folder_path(folder, name) : NULL;
-    if (s == LA_OK) s = path ? la_file_put(path, (const unsigned char *)svg, strlen(svg)) : no_memory();
+    if (s == LA_OK)
+        s = path ? la_file_put(path, (const unsigned char *)svg, strlen(svg)) : no_memory();
     free(path);
     free(folder);
     return s;
@@ -143,10 +145,14 @@ la_status la_measure_model(la_comparison *k, const la_run_plan *r) {
     char       *path = la_folder_path(la_run_folder(k, r->id), "last.h5");
     json_t     *found = NULL;
     la_status   s = name && path ? la_record_load(k, name, &found) : no_memory();
-    if (found && !la_record_has(found, "positions entropy samples")) json_decref(found), found = NULL;
+    if (found && !la_record_has(found, "positions entropy samples"))
+        json_decref(found), found = NULL;
     if (s == LA_OK && !found && access(path, R_OK))
-        fprintf(stderr, "note: %s is gone, so nothing is measured on this model; without %s/records/%s.json it is "
-                        "trained anew\n", path, k->dir, r->id);
+        fprintf(stderr,
+                "note: %s is gone, so nothing is measured on this model; without "
+                "%s/records/%s.json it is "
+                "trained anew\n",
+                path, k->dir, r->id);
     else if (s == LA_OK && !found) {
         la_screen_step(k, "the model", k->variant[r->variant].name);
         found = json_pack("{s:[],s:[],s:[]}", "positions", "entropy", "samples");
@@ -175,4 +181,3 @@ la_status la_put_model(la_comparison *k, const la_run_plan *r, json_t *results) 
     json_decref(whose);
     return s;
 }
-

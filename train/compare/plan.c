@@ -1,8 +1,8 @@
 /* plan.c -- from what was asked for to a list of trainings.
  *
- * The options of a training are those given to compare, then those of the problem, then those of the
- * variant, then what compare decides: seed, rate, budget.  They are read by train's own parser, so that
- * whatever train would refuse is refused here, before the first run starts. */
+ * The options of a training are those given to compare, then those of the problem, then those of
+ * the variant, then what compare decides: seed, rate, budget.  They are read by train's own parser,
+ * so that whatever train would refuse is refused here, before the first run starts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,10 +31,15 @@ static la_status hand_on(la_comparison *k, la_run_plan *r) {
     for (int i = 0; i < LA_N_OPTIONS; i++) {
         const la_option *o = la_options + i;
         char             number[LA_NUMBER_TEXT];
-        if (!(o->tools & LA_TOOL_COMPARE) || !(o->tools & LA_TOOL_TRAIN) || !la_config_given(k->c, i)) continue;
-        if (i == LA_OPT_block_size && k->problem[r->problem].task) continue; /* it is the task's length */
-        if (i == LA_OPT_out_dir || i == LA_OPT_threads || i == LA_OPT_quiet || i == LA_OPT_dry_run) continue;
-        LA_TRY(argument(r, la_arena_printf(&k->arena, "--%s=%s", o->name, la_config_value(k->c, i, number))));
+        if (!(o->tools & LA_TOOL_COMPARE) || !(o->tools & LA_TOOL_TRAIN) ||
+            !la_config_given(k->c, i))
+            continue;
+        if (i == LA_OPT_block_size && k->problem[r->problem].task)
+            continue; /* it is the task's length */
+        if (i == LA_OPT_out_dir || i == LA_OPT_threads || i == LA_OPT_quiet || i == LA_OPT_dry_run)
+            continue;
+        LA_TRY(argument(
+            r, la_arena_printf(&k->arena, "--%s=%s", o->name, la_config_value(k->c, i, number))));
     }
     return LA_OK;
 }
@@ -48,7 +53,8 @@ static la_status add_own(la_run_plan *r, const la_own *own) {
 static const char *own_value(const la_own *own, const char *name) {
     size_t n = strlen(name);
     for (int i = own->n; i-- > 0;)
-        if (!strncmp(own->option[i] + 2, name, n) && own->option[i][2 + n] == '=') return own->option[i] + 3 + n;
+        if (!strncmp(own->option[i] + 2, name, n) && own->option[i][2 + n] == '=')
+            return own->option[i] + 3 + n;
     return NULL;
 }
 
@@ -57,7 +63,8 @@ static const char *own_rate(const la_comparison *k, int problem, int variant) {
     return rate ? rate : own_value(&k->problem[problem].own, "lr");
 }
 
-/* --lr and, where nobody gave --min-lr, its usual tenth.  Neither was given: train's own, or those of
+/* --lr and, where nobody gave --min-lr, its usual tenth.  Neither was given: train's own, or those
+ * of
  * --config and --preset. */
 static la_status add_rate(la_comparison *k, la_run_plan *r) {
     char        number[LA_NUMBER_TEXT];
@@ -67,7 +74,8 @@ static la_status add_rate(la_comparison *k, la_run_plan *r) {
     if (own) LA_TRY(la_compare_number(own, false, 0, 100, "--lr", &rate));
     LA_TRY(argument(r, la_arena_printf(&k->arena, "--lr=%s", la_number_text(rate, number))));
     if (la_config_given(k->c, LA_OPT_min_lr)) return LA_OK;
-    return argument(r, la_arena_printf(&k->arena, "--min-lr=%s", la_number_text(rate / 10, number)));
+    return argument(r,
+                    la_arena_printf(&k->arena, "--min-lr=%s", la_number_text(rate / 10, number)));
 }
 
 /* n_mlp: of --match-params; 0: as it is. */
@@ -86,7 +94,8 @@ static la_status arguments(la_comparison *k, la_run_plan *r, int64_t n_mlp) {
     LA_TRY(argument(r, "--keep=1"));
     LA_TRY(add_own(r, &p->own));
     LA_TRY(add_own(r, &v->own));
-    if (r->steps) LA_TRY(argument(r, la_arena_printf(&k->arena, "--max-iters=%lld", (long long)r->steps)));
+    if (r->steps)
+        LA_TRY(argument(r, la_arena_printf(&k->arena, "--max-iters=%lld", (long long)r->steps)));
     if (n_mlp) LA_TRY(argument(r, la_arena_printf(&k->arena, "--n-mlp=%lld", (long long)n_mlp)));
     r->argv[r->argc] = NULL;
     la_config_free(&r->config);
@@ -100,7 +109,8 @@ static la_status facts(const la_comparison *k, la_run_plan *r) {
     la_lm         *lm;
     LA_TRY(la_trainer_cfg_of(&r->config, k->problem[r->problem].vocab, &cfg));
     LA_TRY(la_lm_create(&lm, &cfg.lm, 0, 0));
-    la_probe_cost cost = la_probe_cost_of(lm, cfg.batch * cfg.grad_accum, k->problem[r->problem].labels);
+    la_probe_cost cost =
+        la_probe_cost_of(lm, cfg.batch * cfg.grad_accum, k->problem[r->problem].labels);
     r->parameters = cost.parameters;
     r->frozen = cost.frozen;
     r->state_bytes = (int64_t)cost.state_bytes;
@@ -112,12 +122,14 @@ static la_status facts(const la_comparison *k, la_run_plan *r) {
 
 static void add_option(void *hash, const char *name, const char *was, const char *now) {
     (void)was;
-    if (!strcmp(name, "data")) return; /* where the text lies; what it says is in the hash already */
-    *(uint64_t *)hash = la_hash64(la_hash64(*(uint64_t *)hash, name, strlen(name) + 1), now, strlen(now) + 1);
+    if (!strcmp(name, "data"))
+        return; /* where the text lies; what it says is in the hash already */
+    *(uint64_t *)hash =
+        la_hash64(la_hash64(*(uint64_t *)hash, name, strlen(name) + 1), now, strlen(now) + 1);
 }
 
-/* The hash is over what differs from train's defaults, so that an option that is added to train one day
- * makes no record another run's. */
+/* The hash is over what differs from train's defaults, so that an option that is added to train one
+ * day makes no record another run's. */
 static la_status identity(la_comparison *k, la_run_plan *r) {
     uint64_t  hash = la_hash64(LA_HASH64_START, &k->problem[r->problem].hash, sizeof(uint64_t));
     la_config usual;
@@ -128,14 +140,15 @@ static la_status identity(la_comparison *k, la_run_plan *r) {
                                (unsigned long long)(hash >> 32 ^ (hash & 0xffffffff)));
     if (!id) return no_memory();
     for (char *s = id; *s; s++)
-        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", *s)) *s = '-';
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", *s))
+            *s = '-';
     r->id = id;
     r->hash = hash;
     return LA_OK;
 }
 
-/* The width within the MLPs with which r has about as many parameters as the first variant: each layer
- * has dim numbers into and out of each. */
+/* The width within the MLPs with which r has about as many parameters as the first variant: each
+ * layer has dim numbers into and out of each. */
 static la_status matching_mlp(const la_comparison *k, const la_run_plan *r, int64_t *n_mlp) {
     const la_config *c = &r->config;
     int64_t          width = c->n_mlp ? c->n_mlp : LA_GPT_MLP * c->n_embd;
@@ -143,16 +156,20 @@ static la_status matching_mlp(const la_comparison *k, const la_run_plan *r, int6
     double           more = (double)(k->problem[r->problem].parameters - r->parameters) / one;
     *n_mlp = width + (int64_t)floor(more + 0.5);
     if (*n_mlp > 0) return LA_OK;
-    return la_fail(LA_ARG, "--match-params: it has %lld parameters more than the first variant, and MLPs of width "
-                           "%lld cannot make up for that",
-                   (long long)(r->parameters - k->problem[r->problem].parameters), (long long)width);
+    return la_fail(
+        LA_ARG,
+        "--match-params: it has %lld parameters more than the first variant, and MLPs of width "
+        "%lld cannot make up for that",
+        (long long)(r->parameters - k->problem[r->problem].parameters), (long long)width);
 }
 
 /* A record says of itself what its run was; here it stands for the run that was asked for now. */
 static la_status take_record(la_comparison *k, la_run_plan *r) {
     LA_TRY(la_record_load(k, r->id, &r->record));
     if (r->record && !la_record_has(r->record, "status final curve timing steps")) {
-        fprintf(stderr, "note: %s/records/%s.json is no record of a run, and the run is made anew\n", k->dir, r->id);
+        fprintf(stderr,
+                "note: %s/records/%s.json is no record of a run, and the run is made anew\n",
+                k->dir, r->id);
         json_decref(r->record);
         r->record = NULL;
     }
@@ -177,16 +194,18 @@ static la_status complete(la_comparison *k, la_run_plan *r) {
     LA_TRY(la_compare_budget(k, r, &r->steps));
     if (r->steps) LA_TRY(arguments(k, r, n_mlp));
     r->steps = r->config.max_iters;
-    if (!la_config_given(k->c, LA_OPT_rates) || own_rate(k, r->problem, r->variant)) r->lr = r->config.lr;
+    if (!la_config_given(k->c, LA_OPT_rates) || own_rate(k, r->problem, r->variant))
+        r->lr = r->config.lr;
     LA_TRY(identity(k, r));
     for (int i = 0; i < k->n_runs - 1; i++)
         if (k->run[i].hash == r->hash)
-            return la_fail(LA_ARG, "it is the same run as %s, %s", k->problem[k->run[i].problem].name,
-                           k->variant[k->run[i].variant].name);
+            return la_fail(LA_ARG, "it is the same run as %s, %s",
+                           k->problem[k->run[i].problem].name, k->variant[k->run[i].variant].name);
     return take_record(k, r);
 }
 
-la_status la_compare_add(la_comparison *k, int problem, int variant, int64_t seed, double lr, int sweep) {
+la_status la_compare_add(la_comparison *k, int problem, int variant, int64_t seed, double lr,
+                         int sweep) {
     if (k->n_runs == k->room) {
         int          room = k->room ? 2 * k->room : 64;
         la_run_plan *more = realloc(k->run, (size_t)room * sizeof *more);
@@ -195,7 +214,8 @@ la_status la_compare_add(la_comparison *k, int problem, int variant, int64_t see
         k->room = room;
     }
     la_run_plan *r = k->run + k->n_runs++;
-    *r = (la_run_plan){.problem = problem, .variant = variant, .seed = seed, .lr = lr, .sweep = sweep};
+    *r = (la_run_plan){
+        .problem = problem, .variant = variant, .seed = seed, .lr = lr, .sweep = sweep};
     la_config_init(&r->config);
     la_status s = complete(k, r);
     if (s == LA_OK || s == LA_NOMEM) return s;
@@ -225,7 +245,8 @@ la_status la_compare_add_main(la_comparison *k) {
 }
 
 /* Mean validation loss of a sweep's runs; NAN: one has no record, or none of its own. */
-double la_compare_sweep_loss(const la_comparison *k, int problem, int variant, double rate, int *n) {
+double la_compare_sweep_loss(const la_comparison *k, int problem, int variant, double rate,
+                             int *n) {
     double sum = 0;
     *n = 0;
     for (int i = 0; i < k->n_runs; i++) {
@@ -276,7 +297,8 @@ static la_status plan(la_comparison *k) {
     LA_TRY(la_compare_ask(k));
     for (int i = 0; i < k->n_problems; i++) LA_TRY(open_problem(k, i));
     for (int p = 0; p < k->n_problems; p++) /* whatever a main run would refuse */
-        for (int v = 0; v < k->n_variants; v++) LA_TRY(la_compare_add(k, p, v, k->seed[0], k->rate[0], 0));
+        for (int v = 0; v < k->n_variants; v++)
+            LA_TRY(la_compare_add(k, p, v, k->seed[0], k->rate[0], 0));
     forget(k);
     return la_compare_add_sweeps(k);
 }

@@ -10,8 +10,8 @@
 
 enum { ORDERS = 5 };
 
-static const char *const baseline_names[ORDERS + 1] = {
-    "uniform", "unigram", "bigram", "trigram", "4-gram", "5-gram"};
+static const char *const baseline_names[ORDERS + 1] = {"uniform", "unigram", "bigram",
+                                                       "trigram", "4-gram",  "5-gram"};
 
 static json_t *baseline(int order, double loss) {
     return json_pack("{s:s,s:f}", "name", baseline_names[order], "loss", loss);
@@ -19,7 +19,7 @@ static json_t *baseline(int order, double loss) {
 
 /* ln V, and interpolated Witten-Bell of order 1 to 5 on the tokens that an evaluation predicts. */
 static la_status count_words(const la_texts *t, int64_t block, json_t *list) {
-    int64_t    windows = la_eval_windows(t->valid.n, block);
+    int64_t windows = la_eval_windows(t->valid.n, block);
     json_array_append_new(list, baseline(0, log((double)la_tokenizer_vocab(t->tokenizer))));
     la_ngram *g;
     LA_TRY(la_ngram_create(&g, &t->train, la_tokenizer_vocab(t->tokenizer), ORDERS));
@@ -36,8 +36,8 @@ static la_status count_words(const la_texts *t, int64_t block, json_t *list) {
 /* ID of the record: what the counts depend on. */
 static const char *record_name(la_comparison *k, const la_problem *p, const la_config *c) {
     char at[LA_NUMBER_TEXT];
-    return la_arena_printf(&k->arena, "counts-%016llx-%s-%s-%lld", (unsigned long long)p->hash, c->tokenizer,
-                           la_number_text(c->val_frac, at), (long long)c->block_size);
+    return la_arena_printf(&k->arena, "counts-%016llx-%s-%s-%lld", (unsigned long long)p->hash,
+                           c->tokenizer, la_number_text(c->val_frac, at), (long long)c->block_size);
 }
 
 static la_status count(la_comparison *k, const char *name, const la_config *c) {
@@ -71,19 +71,23 @@ la_status la_problem_count(la_comparison *k, la_problem *p, const la_config *tra
 
 static la_status open_text(la_problem *p, const la_texts *t, const la_config *c) {
     char hash[24];
-    if (!strcmp(c->objective, "causal")) LA_TRY(la_prompt_check(t->tokenizer, c->prompt)); /* of samples */
+    if (!strcmp(c->objective, "causal"))
+        LA_TRY(la_prompt_check(t->tokenizer, c->prompt)); /* of samples */
     if (!t->valid.n)
-        return la_fail(LA_DATA, "%s has no validation part to compare by: take a --val-frac above 0", p->spec);
+        return la_fail(
+            LA_DATA, "%s has no validation part to compare by: take a --val-frac above 0", p->spec);
     p->hash = la_corpus_hash(&t->corpus);
     p->vocab = la_tokenizer_vocab(t->tokenizer);
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)p->hash);
-    p->about = json_pack(
-        "{s:s,s:s,s:s,s:o,s:s,s:I,s:I,s:s,s:I,s:I,s:n,s:n,s:[]}", "name", p->name, "kind", "text", "spec", p->spec,
-        "what", json_sprintf("%lld tokens to train on, %lld to validate, vocabulary %lld", (long long)t->train.n,
-                             (long long)t->valid.n, (long long)p->vocab),
-        "measure", "val_loss", "vocab", (json_int_t)p->vocab, "bytes", (json_int_t)la_corpus_size(&t->corpus), "hash",
-        hash, "train_tokens", (json_int_t)t->train.n, "valid_tokens", (json_int_t)t->valid.n, "chance",
-        "context_chance", "baselines");
+    p->about =
+        json_pack("{s:s,s:s,s:s,s:o,s:s,s:I,s:I,s:s,s:I,s:I,s:n,s:n,s:[]}", "name", p->name, "kind",
+                  "text", "spec", p->spec, "what",
+                  json_sprintf("%lld tokens to train on, %lld to validate, vocabulary %lld",
+                               (long long)t->train.n, (long long)t->valid.n, (long long)p->vocab),
+                  "measure", "val_loss", "vocab", (json_int_t)p->vocab, "bytes",
+                  (json_int_t)la_corpus_size(&t->corpus), "hash", hash, "train_tokens",
+                  (json_int_t)t->train.n, "valid_tokens", (json_int_t)t->valid.n, "chance",
+                  "context_chance", "baselines");
     return p->about ? LA_OK : la_fail(LA_NOMEM, "no memory for what is known of %s", p->spec);
 }
 
@@ -95,10 +99,13 @@ static la_status open_task(la_problem *p, const la_texts *t) {
     p->labels = task->labels;
     if (task->def->on_text) p->hash = la_corpus_hash(&t->corpus);
     la_task_spec(task, 1, spec);
-    p->about = json_pack("{s:s,s:s,s:s,s:o,s:s,s:I,s:f,s:o,s:[]}", "name", p->name, "kind", "task", "spec", p->spec,
-                         "what", json_sprintf("%s: %s; labels of a row: %lld", spec, task->def->about, (long long)task->labels),
-                         "measure", "val_accuracy", "vocab", (json_int_t)p->vocab, "chance", la_task_chance(task),
-                         "context_chance", shown > 0 ? json_real(shown) : json_null(), "baselines");
+    p->about = json_pack("{s:s,s:s,s:s,s:o,s:s,s:I,s:f,s:o,s:[]}", "name", p->name, "kind", "task",
+                         "spec", p->spec, "what",
+                         json_sprintf("%s: %s; labels of a row: %lld", spec, task->def->about,
+                                      (long long)task->labels),
+                         "measure", "val_accuracy", "vocab", (json_int_t)p->vocab, "chance",
+                         la_task_chance(task), "context_chance",
+                         shown > 0 ? json_real(shown) : json_null(), "baselines");
     return p->about ? LA_OK : la_fail(LA_NOMEM, "no memory for what is known of %s", p->spec);
 }
 

@@ -26,8 +26,8 @@ la_status la_record_load(const la_comparison *k, const char *name, json_t **valu
     if (!access(path, F_OK)) {
         *value = json_load_file(path, 0, &error);
         if (!*value && !k->c->dry_run) {
-            fprintf(stderr, "note: %s is damaged (line %d: %s) and is made anew\n", path, error.line,
-                    error.text);
+            fprintf(stderr, "note: %s is damaged (line %d: %s) and is made anew\n", path,
+                    error.line, error.text);
             unlink(path);
         }
     }
@@ -86,7 +86,8 @@ static void take_line(curve *c, const json_t *line) {
     if (json_is_number(loss)) {
         c->sum += json_number_value(loss);
         c->count++;
-        if (c->last_step > 1) c->ms[c->n_ms++ % LA_RATE_STEPS] = json_number_value(json_object_get(line, "ms"));
+        if (c->last_step > 1)
+            c->ms[c->n_ms++ % LA_RATE_STEPS] = json_number_value(json_object_get(line, "ms"));
     }
     if (!json_is_number(val)) return;
     json_array_append_new(c->step, json_integer(c->last_step));
@@ -128,7 +129,8 @@ static const char *status_of(int code, int64_t steps, int64_t wanted) {
 
 static void add_option(void *options, const char *name, const char *was, const char *now) {
     (void)was;
-    if (strcmp(name, "data") && strcmp(name, "keep")) json_object_set_new(options, name, json_string(now));
+    if (strcmp(name, "data") && strcmp(name, "keep"))
+        json_object_set_new(options, name, json_string(now));
 }
 
 /* What differs from train's defaults. */
@@ -140,30 +142,44 @@ static json_t *options_of(const la_run_plan *r) {
     return options;
 }
 
-static json_t *entry(const la_comparison *k, const la_run_plan *r, int code, const char *message, curve *c) {
+static json_t *entry(const la_comparison *k, const la_run_plan *r, int code, const char *message,
+                     curve *c) {
     int64_t last = c->n_ms < LA_RATE_STEPS ? c->n_ms : LA_RATE_STEPS;
     double  ms = last ? la_median(last, c->ms) : NAN;
-    json_t *final = json_pack("{s:o,s:o}", "val_loss", code ? json_null() : last_of(c->val_loss), "val_accuracy",
-                              code ? json_null() : last_of(c->val_accuracy));
-    json_t *timing = json_pack("{s:i,s:i,s:f,s:o,s:o,s:I,s:O}", "threads", la_job_threads(k), "jobs",
-                               (int)k->c->jobs, "seconds", c->seconds, "ms_per_step",
+    json_t *final = json_pack("{s:o,s:o}", "val_loss", code ? json_null() : last_of(c->val_loss),
+                              "val_accuracy", code ? json_null() : last_of(c->val_accuracy));
+    json_t *timing = json_pack("{s:i,s:i,s:f,s:o,s:o,s:I,s:O}", "threads", la_job_threads(k),
+                               "jobs", (int)k->c->jobs, "seconds", c->seconds, "ms_per_step",
                                c->n_ms ? json_real(ms) : json_null(), "tokens_per_s",
-                               c->n_ms ? json_real((double)r->tokens / ms * 1e3) : json_null(), "peak_bytes",
-                               (json_int_t)c->rss, "elapsed_s", c->elapsed);
+                               c->n_ms ? json_real((double)r->tokens / ms * 1e3) : json_null(),
+                               "peak_bytes", (json_int_t)c->rss, "elapsed_s", c->elapsed);
     return json_pack(
-        "{s:s,s:s,s:I,s:f,s:s,s:o,s:s,s:s,s:I,s:I,s:I,s:I,s:f,s:I,s:o,s:{s:O,s:O,s:O,s:O},s:o}", "problem",
-        k->problem[r->problem].name, "variant", k->variant[r->variant].name, "seed", (json_int_t)r->seed, "lr",
-        r->lr, "purpose", r->sweep ? "sweep" : "main", "options", options_of(r), "status", status_of(code, c->last_step, r->steps),
-        "message", code ? message : "", "steps", (json_int_t)c->last_step, "parameters",
-        (json_int_t)r->parameters, "frozen", (json_int_t)r->frozen, "state_bytes", (json_int_t)r->state_bytes,
-        "flops_per_step", r->flops, "tokens_per_step", (json_int_t)r->tokens, "final", final, "curve", "step",
-        c->step, "loss", c->loss, "val_loss", c->val_loss, "val_accuracy", c->val_accuracy, "timing", timing);
+        "{s:s,s:s,s:I,s:f,s:s,s:o,s:s,s:s,s:I,s:I,s:I,s:I,s:f,s:I,s:o,s:{s:O,s:O,s:O,s:O},s:o}",
+        "problem", k->problem[r->problem].name, "variant", k->variant[r->variant].name, "seed",
+        (json_int_t)r->seed, "lr", r->lr, "purpose", r->sweep ? "sweep" : "main", "options",
+        options_of(r), "status", status_of(code, c->last_step, r->steps), "message",
+        code ? message : "", "steps", (json_int_t)c->last_step, "parameters",
+        (json_int_t)r->parameters, "frozen", (json_int_t)r->frozen, "state_bytes",
+        (json_int_t)r->state_bytes, "flops_per_step", r->flops, "tokens_per_step",
+        (json_int_t)r->tokens, "final", final, "curve", "step", c->step, "loss", c->loss,
+        "val_loss", c->val_loss, "val_accuracy", c->val_accuracy, "timing", timing);
 }
 
-la_status la_record_make(const la_comparison *k, const la_run_plan *r, int code, const char *message,
-                         json_t **record) {
-    curve c = {json_array(), json_array(), json_array(), json_array(), json_array(), 0, 0, 0, 0, 0, {0}, 0};
-    char *path = la_folder_path(la_run_folder(k, r->id), "metrics.jsonl");
+la_status la_record_make(const la_comparison *k, const la_run_plan *r, int code,
+                         const char *message, json_t **record) {
+    curve     c = {json_array(),
+                   json_array(),
+                   json_array(),
+                   json_array(),
+                   json_array(),
+                   0,
+                   0,
+                   0,
+                   0,
+                   0,
+                   {0},
+                   0};
+    char     *path = la_folder_path(la_run_folder(k, r->id), "metrics.jsonl");
     la_status s = path ? read_metrics(path, &c) : la_fail(LA_NOMEM, "no memory for a record");
     *record = s == LA_OK ? entry(k, r, code, message, &c) : NULL;
     if (s == LA_OK && !*record) s = la_fail(LA_NOMEM, "no memory for a record");

@@ -15,7 +15,7 @@ static double work_of(const la_run_plan *r) { return r->flops * (double)(r->step
 
 /* Steps that a training at work has done: the last whole line of its metrics. */
 static double steps_done(const la_comparison *k, const la_run_plan *r) {
-    char  text[2048], path[4096];
+    char text[2048], path[4096];
     snprintf(path, sizeof path, "%s/runs/%s/metrics.jsonl", k->dir, r->id);
     FILE *f = fopen(path, "r");
     if (!f) return 0;
@@ -38,7 +38,8 @@ static void totals(const la_comparison *k, double *done, double *all, int *recor
         const la_run_plan *r = k->run + i;
         *all += work_of(r);
         if (r->state == LA_RUN_RECORDED) *done += work_of(r), ++*recorded;
-        if (r->state == LA_RUN_GOING && r->steps) *done += work_of(r) * steps_done(k, r) / (double)r->steps;
+        if (r->state == LA_RUN_GOING && r->steps)
+            *done += work_of(r) * steps_done(k, r) / (double)r->steps;
     }
 }
 
@@ -51,7 +52,8 @@ static void begin(la_comparison *k) {
     int            recorded;
     double         all;
     la_screen     *s = &k->screen;
-    s->bar = !k->c->quiet && isatty(STDOUT_FILENO) && getenv("TERM") && strcmp(getenv("TERM"), "dumb");
+    s->bar =
+        !k->c->quiet && isatty(STDOUT_FILENO) && getenv("TERM") && strcmp(getenv("TERM"), "dumb");
     s->columns = ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 20 ? w.ws_col : 80;
     s->started = la_seconds();
     totals(k, &s->before, &all, &recorded);
@@ -60,7 +62,8 @@ static void begin(la_comparison *k) {
 }
 
 static void tell(la_comparison *k, const la_run_plan *r, int recorded, const char *eta) {
-    const json_t *final = json_object_get(r->record, "final"), *loss = json_object_get(final, "val_loss");
+    const json_t *final = json_object_get(r->record, "final"),
+                 *loss = json_object_get(final, "val_loss");
     const json_t *accuracy = json_object_get(final, "val_accuracy");
     char          result[96];
     if (json_is_number(accuracy))
@@ -68,12 +71,15 @@ static void tell(la_comparison *k, const la_run_plan *r, int recorded, const cha
     else if (json_is_number(loss))
         snprintf(result, sizeof result, "val loss %.4f", json_number_value(loss));
     else
-        snprintf(result, sizeof result, "%s", json_string_value(json_object_get(r->record, "status")));
+        snprintf(result, sizeof result, "%s",
+                 json_string_value(json_object_get(r->record, "status")));
     clear(k);
-    printf("%3d/%d  %s, %s, seed %lld%s, lr %g: %s after %lld steps, %.0f s; about %s left\n", recorded, k->n_runs,
-           k->problem[r->problem].name, k->variant[r->variant].name, (long long)r->seed, r->sweep ? " (sweep)" : "",
-           r->lr, result, (long long)json_integer_value(json_object_get(r->record, "steps")),
-           json_number_value(json_object_get(json_object_get(r->record, "timing"), "seconds")), eta);
+    printf("%3d/%d  %s, %s, seed %lld%s, lr %g: %s after %lld steps, %.0f s; about %s left\n",
+           recorded, k->n_runs, k->problem[r->problem].name, k->variant[r->variant].name,
+           (long long)r->seed, r->sweep ? " (sweep)" : "", r->lr, result,
+           (long long)json_integer_value(json_object_get(r->record, "steps")),
+           json_number_value(json_object_get(json_object_get(r->record, "timing"), "seconds")),
+           eta);
     fflush(stdout);
 }
 
@@ -97,8 +103,9 @@ void la_screen_progress(la_comparison *k) {
     }
     if (!s->bar) return;
     int bars = (int)(20 * done / all);
-    printf("\r%3.0f%% [%.*s%.*s] %d of %d runs, %s left ", floor(100 * done / all), bars, "####################",
-           20 - bars, "....................", recorded, k->n_runs, fresh > 0 ? eta : "?");
+    printf("\r%3.0f%% [%.*s%.*s] %d of %d runs, %s left ", floor(100 * done / all), bars,
+           "####################", 20 - bars, "....................", recorded, k->n_runs,
+           fresh > 0 ? eta : "?");
     fflush(stdout);
 }
 
@@ -113,7 +120,8 @@ void la_screen_end(la_comparison *k) {
 void la_screen_step(const la_comparison *k, const char *what, const char *whose) {
     char text[160];
     if (k->c->quiet) return;
-    snprintf(text, sizeof text, "measuring %d of %d: %s, %s", k->screen.measured + 1, k->screen.measures, what, whose);
+    snprintf(text, sizeof text, "measuring %d of %d: %s, %s", k->screen.measured + 1,
+             k->screen.measures, what, whose);
     if (k->screen.bar)
         printf("\r%-*.*s", k->screen.columns - 1, k->screen.columns - 1, text);
     else
@@ -130,19 +138,22 @@ void la_screen_plan(const la_comparison *k) {
     }
     const la_config *c = k->n_runs ? &k->run[0].config : NULL;
     if (c && c->warmup_iters >= c->max_iters)
-        printf("note: the learning rate rises for %lld steps and a run has %lld: for short runs, --warmup-iters %lld\n",
+        printf("note: the learning rate rises for %lld steps and a run has %lld: for short runs, "
+               "--warmup-iters %lld\n",
                (long long)c->warmup_iters, (long long)c->max_iters, (long long)c->max_iters / 10);
-    printf("%d problem%s, %d variant%s, %d seed%s: %d runs%s, %d of them done; into %s\n", k->n_problems,
-           k->n_problems > 1 ? "s" : "", k->n_variants, k->n_variants > 1 ? "s" : "", k->n_seeds,
-           k->n_seeds > 1 ? "s" : "", k->n_runs, sweeps == k->n_runs && sweeps ? " to choose learning rates" : "",
-           recorded, k->dir);
+    printf("%d problem%s, %d variant%s, %d seed%s: %d runs%s, %d of them done; into %s\n",
+           k->n_problems, k->n_problems > 1 ? "s" : "", k->n_variants, k->n_variants > 1 ? "s" : "",
+           k->n_seeds, k->n_seeds > 1 ? "s" : "", k->n_runs,
+           sweeps == k->n_runs && sweeps ? " to choose learning rates" : "", recorded, k->dir);
     if (sweeps && k->c->dry_run)
-        printf("then, each with the best of its rates, %d runs\n", k->n_problems * k->n_variants * k->n_seeds);
+        printf("then, each with the best of its rates, %d runs\n",
+               k->n_problems * k->n_variants * k->n_seeds);
     for (int i = 0; k->c->dry_run && i < k->n_runs; i++) {
         const la_run_plan *r = k->run + i;
-        printf("%s  %s, %s, seed %lld, lr %g, %lld steps, %lld parameters, %.3g TFLOP\n", r->record ? "done" : "    ",
-               k->problem[r->problem].name, k->variant[r->variant].name, (long long)r->seed, r->lr,
-               (long long)r->steps, (long long)r->parameters, 1e-12 * work_of(r));
+        printf("%s  %s, %s, seed %lld, lr %g, %lld steps, %lld parameters, %.3g TFLOP\n",
+               r->record ? "done" : "    ", k->problem[r->problem].name,
+               k->variant[r->variant].name, (long long)r->seed, r->lr, (long long)r->steps,
+               (long long)r->parameters, 1e-12 * work_of(r));
     }
     fflush(stdout);
 }
@@ -152,12 +163,16 @@ void la_screen_rates(const la_comparison *k) {
         for (int v = 0; v < k->n_variants; v++) {
             double rate = la_compare_rate(k, p, v), least = INFINITY, most = 0;
             if (!la_compare_chooses(k, p, v)) continue;
-            for (int i = 0; i < k->n_rates; i++) least = fmin(least, k->rate[i]), most = fmax(most, k->rate[i]);
+            for (int i = 0; i < k->n_rates; i++)
+                least = fmin(least, k->rate[i]), most = fmax(most, k->rate[i]);
             printf("learning rate of %s, %s: ", k->problem[p].name, k->variant[v].name);
             if (isnan(rate))
                 printf("none, all diverged\n");
             else
-                printf("%g%s\n", rate, rate == most ? ", the highest that was tried" : rate == least ? ", the lowest that was tried" : "");
+                printf("%g%s\n", rate,
+                       rate == most    ? ", the highest that was tried"
+                       : rate == least ? ", the lowest that was tried"
+                                       : "");
         }
 }
 
@@ -201,10 +216,12 @@ void la_screen_summary(const la_comparison *k, const json_t *results) {
         if ((int)strlen(k->variant[v].name) > width) width = (int)strlen(k->variant[v].name);
     for (int p = 0; p < k->n_problems; p++) {
         const char *measure = k->problem[p].task ? "accuracy" : "loss";
-        printf("%s: %s, mean over seeds with 95 %% interval, and the difference to %s\n", k->problem[p].name, measure,
-               k->variant[0].name);
-        json_array_foreach(summary, i, row) if (!strcmp(json_string_value(json_object_get(row, "problem")),
-                                                        k->problem[p].name)) starred |= print_row(row, measure, width);
+        printf("%s: %s, mean over seeds with 95 %% interval, and the difference to %s\n",
+               k->problem[p].name, measure, k->variant[0].name);
+        json_array_foreach(summary, i,
+                           row) if (!strcmp(json_string_value(json_object_get(row, "problem")),
+                                            k->problem[p].name)) starred |=
+            print_row(row, measure, width);
     }
     if (starred) printf("(*) not distinguishable: the interval of the difference covers 0\n");
 }

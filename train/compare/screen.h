@@ -7,8 +7,8 @@
 void la_screen_plan(const la_comparison *k);
 /* Which learning rates the sweeps have chosen. */
 void la_screen_rates(const la_comparison *k);
-/* A bar over all runs with the time that is left, redrawn now and then on a terminal; elsewhere a line
- * for each run that has ended. */
+/* A bar over all runs with the time that is left, redrawn now and then on a terminal; elsewhere a
+ * line for each run that has ended. */
 void la_screen_progress(la_comparison *k);
 void la_screen_end(la_comparison *k);
 /* A measurement begins: what, and of which variant or problem. */

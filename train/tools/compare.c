@@ -27,8 +27,8 @@ static la_status train(la_comparison *k) {
 
 /* report.html beside results.json. */
 static la_status write_report(const json_t *results, const char *dir) {
-    char      note[LA_REPORT_NOTE] = "";
-    char     *path = la_folder_path(dir, "report.html"), *pictures = la_folder_path(dir, "pictures");
+    char  note[LA_REPORT_NOTE] = "";
+    char *path = la_folder_path(dir, "report.html"), *pictures = la_folder_path(dir, "pictures");
     la_status s = path && pictures ? la_report_write(results, pictures, path, note)
                                    : la_fail(LA_NOMEM, "no memory for a name");
     if (*note) fprintf(stderr, "warning: %s\n", note);
@@ -42,7 +42,8 @@ static la_status write_csv(const json_t *results, const char *dir) {
     char     *path = la_folder_path(dir, "results.csv"), *text = NULL;
     size_t    n = 0;
     FILE     *out = open_memstream(&text, &n);
-    la_status s = path && out ? la_results_csv(results, out) : la_fail(LA_NOMEM, "no memory for results.csv");
+    la_status s =
+        path && out ? la_results_csv(results, out) : la_fail(LA_NOMEM, "no memory for results.csv");
     if (out && fclose(out) && s == LA_OK) s = la_fail(LA_NOMEM, "no memory for results.csv");
     if (s == LA_OK) s = la_file_put(path, (unsigned char *)text, n);
     if (s == LA_OK) printf("%s\n", path);
@@ -64,7 +65,8 @@ static la_status write_files(const la_comparison *k, const json_t *results) {
 
 static la_status write_results(la_comparison *k) {
     json_t   *results = la_compare_results(k);
-    la_status s = results ? la_compare_put_measures(k, results) : la_fail(LA_NOMEM, "no memory for the results");
+    la_status s = results ? la_compare_put_measures(k, results)
+                          : la_fail(LA_NOMEM, "no memory for the results");
     if (s == LA_OK) {
         la_screen_summary(k, results);
         s = write_files(k, results);
@@ -103,10 +105,12 @@ static la_status report(const char *name) {
     struct stat  st;
     char         path[4096];
     int          folder = !stat(name, &st) && S_ISDIR(st.st_mode);
-    if (snprintf(path, sizeof path, "%s%s", name, folder ? "/results.json" : "") >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s%s", name, folder ? "/results.json" : "") >=
+        (int)sizeof path)
         return la_fail(LA_ARG, "the name of %.60s... is too long", name);
-    json_t      *results = json_load_file(path, 0, &error);
-    if (!results) return la_fail(LA_DATA, "%s cannot be read as results.json: %s", path, error.text);
+    json_t *results = json_load_file(path, 0, &error);
+    if (!results)
+        return la_fail(LA_DATA, "%s cannot be read as results.json: %s", path, error.text);
     const char *slash = strrchr(path, '/');
     char       *dir = slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
     la_status   s = dir ? write_report(results, dir) : la_fail(LA_NOMEM, "no memory for a name");
