@@ -8,6 +8,7 @@
 #include "train/compare/compare.h"
 #include "train/compare/measure.h"
 #include "train/compare/measured.h"
+#include "train/compare/numbers.h"
 #include "train/compare/screen.h"
 #include "train/setup.h"
 #include "train/statistics.h"
@@ -177,11 +178,6 @@ la_status la_measure_part(la_comparison *k, int part, int variant) {
                : la_fail(s, "%s: %s", k->variant[variant].name, la_error());
 }
 
-static double number(const json_t *row, const char *key) {
-    const json_t *x = json_object_get(row, key);
-    return json_is_number(x) ? json_number_value(x) : NAN;
-}
-
 enum { LENGTHS = 32 };
 typedef struct lengths_of {
     int    n;
@@ -195,14 +191,12 @@ static lengths_of read_lengths(const json_t *rows, const char *variant) {
     json_array_foreach(rows, i, row) {
         if (l.n == LENGTHS || strcmp(json_string_value(json_object_get(row, "variant")), variant))
             continue;
-        l.length[l.n] = number(row, "length");
-        l.ms[l.n] = number(row, "ms_per_step");
-        l.bytes[l.n++] = number(row, "peak_bytes");
+        l.length[l.n] = la_number_of(json_object_get(row, "length"));
+        l.ms[l.n] = la_number_of(json_object_get(row, "ms_per_step"));
+        l.bytes[l.n++] = la_number_of(json_object_get(row, "peak_bytes"));
     }
     return l;
 }
-
-static json_t *finite_number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
 /* Slopes are fitted where the text is what costs: from 1,024 tokens on, or from where three lengths
  * are left, of those that were not refused. */
@@ -221,7 +215,8 @@ static void put_slope(json_t *list, const char *variant, const char *what, const
     json_array_append_new(list, json_pack("{s:s,s:s,s:I,s:I,s:I,s:o,s:o}", "variant", variant,
                                           "what", what, "from", (json_int_t)length[from], "to",
                                           (json_int_t)length[n - 1], "n", (json_int_t)s.n, "slope",
-                                          finite_number(s.slope), "error", finite_number(s.error)));
+                                          la_number_or_null(s.slope), "error",
+                                          la_number_or_null(s.error)));
 }
 
 static bool has_name(const json_t *list, const json_t *row) {
@@ -283,7 +278,8 @@ void la_put_slopes(const la_comparison *k, json_t *speed) {
         put_slope(slopes, name, "memory", &l, l.bytes);
         if (v && l.n && l.n == first.n)
             json_array_append_new(
-                crossover, json_pack("{s:s,s:o}", "variant", name, "length",
-                                     finite_number(la_crossing(l.n, l.length, l.ms, first.ms))));
+                crossover,
+                json_pack("{s:s,s:o}", "variant", name, "length",
+                          la_number_or_null(la_crossing(l.n, l.length, l.ms, first.ms))));
     }
 }

@@ -10,6 +10,7 @@
 #include "data/hash.h"
 #include "tensor/words.h"
 #include "train/compare/compare.h"
+#include "train/compare/numbers.h"
 #include "train/compare/probe.h"
 #include "train/config_impl.h"
 #include "train/setup.h"
@@ -253,7 +254,7 @@ double la_compare_sweep_loss(const la_comparison *k, int problem, int variant, d
         const la_run_plan *r = k->run + i;
         if (!r->sweep || r->problem != problem || r->variant != variant || r->lr != rate) continue;
         json_t *loss = json_object_get(json_object_get(r->record, "final"), "val_loss");
-        sum += json_is_number(loss) ? json_number_value(loss) : NAN;
+        sum += la_number_of(loss);
         ++*n;
     }
     return *n ? sum / *n : NAN;

@@ -9,6 +9,7 @@
 #include "data/loader.h"
 #include "data/masking.h"
 #include "train/bench.h"
+#include "train/compare/numbers.h"
 #include "train/system.h"
 #include "train/trainer.h"
 #include "train/weights.h"
@@ -281,15 +282,13 @@ la_probe_cost la_probe_cost_of(const la_lm *lm, int64_t windows, int64_t labels)
 }
 
 /* --- JSON --- */
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
 json_t *la_probe_positions_json(const la_probe_positions *p) {
     json_t *from = json_array(), *to = json_array(), *loss = json_array();
     int     bad = !from || !to || !loss;
     for (int i = 0; i < p->n && !bad; i++)
         bad = json_array_append_new(from, json_integer(p->from[i])) ||
               json_array_append_new(to, json_integer(p->to[i])) ||
-              json_array_append_new(loss, number(p->loss[i]));
+              json_array_append_new(loss, la_number_or_null(p->loss[i]));
     json_t *all = json_pack("{s:I, s:I, s:s, s:o, s:o, s:o}", "times", (json_int_t)p->times,
                             "length", (json_int_t)p->length, "refused", p->refused, "from", from,
                             "to", to, "loss", loss);
@@ -306,8 +305,8 @@ json_t *la_probe_heads_json(const la_probe_heads *h) {
         bad = json_array_append_new(
             all, json_pack("{s:I, s:I, s:s%, s:o, s:o, s:o}", "layer", (json_int_t)x->layer, "head",
                            (json_int_t)x->head, "attn", x->attn, (size_t)x->attn_len, "mean",
-                           number(x->mean), "uniform", number(x->uniform), "negative",
-                           number(x->negative)));
+                           la_number_or_null(x->mean), "uniform", la_number_or_null(x->uniform),
+                           "negative", la_number_or_null(x->negative)));
     }
     if (!bad) return all;
     json_decref(all);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "train/compare/compare.h"
+#include "train/compare/numbers.h"
 #include "train/folder.h"
 #include "train/save_file.h"
 
@@ -74,10 +75,6 @@ typedef struct curve {
     int64_t n_ms;
 } curve;
 
-static json_t *number_or_null(const json_t *x) {
-    return json_is_number(x) ? json_real(json_number_value(x)) : json_null();
-}
-
 static void take_line(curve *c, const json_t *line) {
     json_t *loss = json_object_get(line, "loss"), *val = json_object_get(line, "val_loss");
     c->last_step = json_integer_value(json_object_get(line, "step"));
@@ -91,9 +88,10 @@ static void take_line(curve *c, const json_t *line) {
     }
     if (!json_is_number(val)) return;
     json_array_append_new(c->step, json_integer(c->last_step));
-    json_array_append_new(c->loss, c->count ? json_real(c->sum / (double)c->count) : json_null());
-    json_array_append_new(c->val_loss, number_or_null(val));
-    json_array_append_new(c->val_accuracy, number_or_null(json_object_get(line, "val_accuracy")));
+    json_array_append_new(c->loss, la_number_or_null(c->sum / (double)c->count));
+    json_array_append_new(c->val_loss, la_number_or_null(la_number_of(val)));
+    json_array_append_new(c->val_accuracy,
+                          la_number_or_null(la_number_of(json_object_get(line, "val_accuracy"))));
     json_array_append_new(c->elapsed, json_real(c->seconds));
     c->sum = 0;
     c->count = 0;
@@ -148,11 +146,11 @@ static json_t *entry(const la_comparison *k, const la_run_plan *r, int code, con
     double  ms = last ? la_median(last, c->ms) : NAN;
     json_t *final = json_pack("{s:o,s:o}", "val_loss", code ? json_null() : last_of(c->val_loss),
                               "val_accuracy", code ? json_null() : last_of(c->val_accuracy));
-    json_t *timing = json_pack("{s:i,s:i,s:f,s:o,s:o,s:I,s:O}", "threads", la_job_threads(k),
-                               "jobs", (int)k->c->jobs, "seconds", c->seconds, "ms_per_step",
-                               c->n_ms ? json_real(ms) : json_null(), "tokens_per_s",
-                               c->n_ms ? json_real((double)r->tokens / ms * 1e3) : json_null(),
-                               "peak_bytes", (json_int_t)c->rss, "elapsed_s", c->elapsed);
+    json_t *timing =
+        json_pack("{s:i,s:i,s:f,s:o,s:o,s:I,s:O}", "threads", la_job_threads(k), "jobs",
+                  (int)k->c->jobs, "seconds", c->seconds, "ms_per_step", la_number_or_null(ms),
+                  "tokens_per_s", la_number_or_null((double)r->tokens / ms * 1e3), "peak_bytes",
+                  (json_int_t)c->rss, "elapsed_s", c->elapsed);
     return json_pack(
         "{s:s,s:s,s:I,s:f,s:s,s:o,s:s,s:s,s:I,s:I,s:I,s:I,s:f,s:I,s:o,s:{s:O,s:O,s:O,s:O},s:o}",
         "problem", k->problem[r->problem].name, "variant", k->variant[r->variant].name, "seed",

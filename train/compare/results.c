@@ -11,12 +11,9 @@
 #include "tensor/parallel.h"
 #include "tensor/vec.h"
 #include "train/compare/compare.h"
+#include "train/compare/numbers.h"
 #include "train/statistics.h"
 #include "train/system.h"
-
-static json_t *finite_number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
-static double number(const json_t *x) { return json_is_number(x) ? json_number_value(x) : NAN; }
 
 /* --- what was asked for, and where --- */
 
@@ -128,8 +125,8 @@ static double steps_to(const json_t *record, const char *measure, double target)
     size_t  n = json_array_size(step);
     double *x = malloc((n + 1) * sizeof *x), *y = malloc((n + 1) * sizeof *y), result = NAN;
     for (size_t i = 0; x && y && i < n; i++) {
-        x[i] = number(json_array_get(step, i));
-        y[i] = number(json_array_get(json_object_get(curve, measure), i));
+        x[i] = la_number_of(json_array_get(step, i));
+        y[i] = la_number_of(json_array_get(json_object_get(curve, measure), i));
     }
     if (x && y)
         result = la_steps_to((int64_t)n, x, y, target,
@@ -163,8 +160,8 @@ static sample collect(const la_comparison *k, int problem, int variant, double t
         const char *status = json_string_value(json_object_get(r->record, "status"));
         s.diverged += !strcmp(status, "diverged");
         s.failed += !strcmp(status, "failed");
-        s.loss[at] = number(json_object_get(final, "val_loss"));
-        s.accuracy[at] = number(json_object_get(final, "val_accuracy"));
+        s.loss[at] = la_number_of(json_object_get(final, "val_loss"));
+        s.accuracy[at] = la_number_of(json_object_get(final, "val_accuracy"));
         s.n += isfinite(s.loss[at]);
         s.steps[at] = steps_to(r->record, measure, target);
     }
@@ -172,15 +169,15 @@ static sample collect(const la_comparison *k, int problem, int variant, double t
 }
 
 static json_t *statistics(la_stats s) {
-    return json_pack("{s:o,s:o,s:o}", "mean", finite_number(s.mean), "sd", finite_number(s.sd),
-                     "ci95", finite_number(s.half));
+    return json_pack("{s:o,s:o,s:o}", "mean", la_number_or_null(s.mean), "sd",
+                     la_number_or_null(s.sd), "ci95", la_number_or_null(s.half));
 }
 
 static json_t *difference(const double *first, const double *this, int n) {
     la_paired d = la_paired_of(n, first, this);
     return json_pack("{s:I,s:o,s:o,s:o,s:o,s:b}", "n", (json_int_t)d.d.n, "mean",
-                     finite_number(d.d.mean), "sd", finite_number(d.d.sd), "ci95",
-                     finite_number(d.d.half), "p", finite_number(d.p), "distinguishable",
+                     la_number_or_null(d.d.mean), "sd", la_number_or_null(d.d.sd), "ci95",
+                     la_number_or_null(d.d.half), "p", la_number_or_null(d.p), "distinguishable",
                      d.distinguishable);
 }
 
@@ -192,7 +189,8 @@ static double target_of(const la_comparison *k, int problem) {
     if (k->problem[problem].task) return .9;
     for (int i = 0; i < k->n_runs; i++) {
         const la_run_plan *r = k->run + i;
-        double loss = number(json_object_get(json_object_get(r->record, "final"), "val_loss"));
+        double             loss =
+            la_number_of(json_object_get(json_object_get(r->record, "final"), "val_loss"));
         if (!r->sweep && r->problem == problem) worst = fmax(worst, loss);
     }
     return worst;
@@ -203,7 +201,7 @@ static void summarise(const la_comparison *k, int problem, json_t *problems, jso
     int     task = k->problem[problem].task;
     double  target = target_of(k, problem);
     json_t *about = json_copy(k->problem[problem].about);
-    json_object_set_new(about, "target", finite_number(target));
+    json_object_set_new(about, "target", la_number_or_null(target));
     json_array_append_new(problems, about);
     for (int v = 0; v < k->n_variants; v++) {
         sample   s = collect(k, problem, v, target, v ? room : first);
@@ -215,12 +213,12 @@ static void summarise(const la_comparison *k, int problem, json_t *problems, jso
         json_array_append_new(
             list, json_pack("{s:s,s:s,s:o,s:i,s:i,s:i,s:I,s:o,s:o,s:o,s:{s:I,s:o}}", "problem",
                             k->problem[problem].name, "variant", k->variant[v].name, "lr",
-                            finite_number(s.lr), "n", s.n, "diverged", s.diverged, "failed",
+                            la_number_or_null(s.lr), "n", s.n, "diverged", s.diverged, "failed",
                             s.failed, "parameters", (json_int_t)s.parameters, "loss",
                             statistics(la_stats_of(k->n_seeds, s.loss)), "accuracy",
                             statistics(la_stats_of(k->n_seeds, s.accuracy)), "difference", d,
                             "steps_to_target", "n", (json_int_t)reached.n, "mean",
-                            reached.n == s.n ? finite_number(reached.mean) : json_null()));
+                            reached.n == s.n ? la_number_or_null(reached.mean) : json_null()));
     }
 }
 
@@ -234,12 +232,12 @@ static json_t *sweeps(const la_comparison *k) {
                 int    n;
                 double loss = la_compare_sweep_loss(k, p, v, k->rate[i], &n);
                 json_array_append_new(tried, json_pack("{s:f,s:i,s:o}", "lr", k->rate[i], "n", n,
-                                                       "val_loss", finite_number(loss)));
+                                                       "val_loss", la_number_or_null(loss)));
             }
-            json_array_append_new(list, json_pack("{s:s,s:s,s:o,s:o}", "problem",
-                                                  k->problem[p].name, "variant", k->variant[v].name,
-                                                  "chosen", finite_number(la_compare_rate(k, p, v)),
-                                                  "tried", tried));
+            json_array_append_new(
+                list, json_pack("{s:s,s:s,s:o,s:o}", "problem", k->problem[p].name, "variant",
+                                k->variant[v].name, "chosen",
+                                la_number_or_null(la_compare_rate(k, p, v)), "tried", tried));
         }
     return list;
 }

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "train/compare/numbers.h"
 #include "train/report.h"
 #include "train/system.h"
 
@@ -176,15 +177,11 @@ void la_screen_rates(const la_comparison *k) {
         }
 }
 
-static double number(const json_t *o, const char *key) {
-    const json_t *x = json_object_get(o, key);
-    return json_is_number(x) ? json_number_value(x) : NAN;
-}
-
 /* 1: it has a (*). */
 static int print_row(const json_t *row, const char *measure, int width) {
     const json_t *s = json_object_get(row, measure), *d = json_object_get(row, "difference");
-    double        mean = number(s, "mean"), half = number(s, "ci95");
+    double        mean = la_number_of(json_object_get(s, "mean")),
+           half = la_number_of(json_object_get(s, "ci95"));
     printf("  %-*s ", width, json_string_value(json_object_get(row, "variant")));
     if (isfinite(mean))
         printf("%9.4f", mean);
@@ -194,18 +191,22 @@ static int print_row(const json_t *row, const char *measure, int width) {
         printf(" +- %-8.4f", half);
     else
         printf(" %-11s", "");
-    if (json_is_null(d) || !isfinite(number(d, "mean")))
+    if (json_is_null(d) || !isfinite(la_number_of(json_object_get(d, "mean"))))
         printf(" %-28s", "");
-    else if (isfinite(number(d, "ci95")))
-        printf(" %+8.4f +- %-7.4f %-8s", number(d, "mean"), number(d, "ci95"),
+    else if (isfinite(la_number_of(json_object_get(d, "ci95"))))
+        printf(" %+8.4f +- %-7.4f %-8s", la_number_of(json_object_get(d, "mean")),
+               la_number_of(json_object_get(d, "ci95")),
                json_is_true(json_object_get(d, "distinguishable")) ? "" : "(*)");
     else
-        printf(" %+8.4f %-19s", number(d, "mean"), "(one seed)");
-    printf(" %4.0f", number(row, "n"));
-    if (number(row, "diverged") > 0) printf("   %.0f diverged", number(row, "diverged"));
-    if (number(row, "failed") > 0) printf("   %.0f failed", number(row, "failed"));
+        printf(" %+8.4f %-19s", la_number_of(json_object_get(d, "mean")), "(one seed)");
+    printf(" %4.0f", la_number_of(json_object_get(row, "n")));
+    if (la_number_of(json_object_get(row, "diverged")) > 0)
+        printf("   %.0f diverged", la_number_of(json_object_get(row, "diverged")));
+    if (la_number_of(json_object_get(row, "failed")) > 0)
+        printf("   %.0f failed", la_number_of(json_object_get(row, "failed")));
     putchar('\n');
-    return isfinite(number(d, "ci95")) && !json_is_true(json_object_get(d, "distinguishable"));
+    return isfinite(la_number_of(json_object_get(d, "ci95"))) &&
+           !json_is_true(json_object_get(d, "distinguishable"));
 }
 
 void la_screen_summary(const la_comparison *k, const json_t *results) {
