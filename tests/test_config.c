@@ -793,7 +793,7 @@ START_TEST(resuming_refuses_another_model_or_another_order) {
         "lr-decay-iters 5", "schedule linear", "weight-decay 0", "beta1 .5",   "beta2 .5",
         "grad-clip 0",      "eval-interval 2", "eval-iters 1",   "patience 2", "sample-every 10",
         "keep 7",           "save-interval 3", "log-interval 4", "val-data y", "prompt abc",
-        "recompute on",     "csv on",          "tensorboard on"};
+        "recompute on",     "csv on",          "tensorboard on", "on-nonfinite skip:3"};
     int  stored = 0;
     char line[128];
     for (size_t i = 0; i < sizeof never / sizeof *never; i++) {

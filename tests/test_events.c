@@ -251,8 +251,8 @@ END_TEST
 
 START_TEST(a_failed_write_leaves_no_torn_line) {
     static const char head[] =
-        "step,loss,accuracy,val_loss,val_accuracy,lr,grad_norm,ms,tokens_per_s,elapsed_s,rss_bytes\n"
-        "1,0.5,,0.5,,0.5,0.5,0.5,0.5,0.5,7\n";
+        "step,loss,accuracy,val_loss,val_accuracy,lr,grad_norm,skipped,ms,tokens_per_s,elapsed_s,rss_bytes\n"
+        "1,0.5,,0.5,,0.5,0.5,,0.5,0.5,0.5,7\n";
     la_metrics  m = {.step = 1,
                      .loss = .5,
                      .accuracy = NAN,
@@ -282,7 +282,7 @@ START_TEST(a_failed_write_leaves_no_torn_line) {
     ck_assert(t.csv_failed);
     m.loss = m.val_loss = m.norm = m.lr = m.tokens_per_s = NAN; /* shorter than what was written */
     la_trackers_line(&t, &m);
-    snprintf(want, sizeof want, "%s4,,,,,,,0.5,,0.5,7\n", head);
+    snprintf(want, sizeof want, "%s4,,,,,,,,0.5,,0.5,7\n", head);
     const unsigned char *csv = content(t.csv_path, &n);
     ck_assert_msg(n == strlen(want) && !memcmp(csv, want, n), "%.*s", (int)n, (const char *)csv);
     la_trackers_close(&t);
@@ -298,6 +298,7 @@ START_TEST(a_line_of_csv_has_the_text_of_the_json) {
                     .val_loss = 2.0089,
                     .val_accuracy = 0.5,
                     .norm = 0.62,
+                    .skipped = 3,
                     .lr = 5.1e-4,
                     .ms = 18.2,
                     .tokens_per_s = 42100,
@@ -309,7 +310,7 @@ START_TEST(a_line_of_csv_has_the_text_of_the_json) {
     la_metrics_json(&m, f);
     m.loss = m.accuracy = m.norm = m.lr = NAN;
     m.step = 0;
-    m.tokens_per_s = 0;
+    m.tokens_per_s = m.skipped = 0;
     fflush(f);
     la_csv_header(g);
     la_csv_line(json, g);
@@ -319,10 +320,10 @@ START_TEST(a_line_of_csv_has_the_text_of_the_json) {
     la_csv_line(json, g);
     la_csv_line("{\"step\": 7, \"val_loss\": 1e-05}\n", g);
     fclose(g);
-    ck_assert_str_eq(csv, "step,loss,accuracy,val_loss,val_accuracy,lr,grad_norm,ms,tokens_per_s,elapsed_s,rss_bytes\n"
-                          "1250,1.8756,0.75,2.0089,0.5,0.00051,0.62,18.2,42100,30,123731968\n"
-                          "0,,,2.0089,0.5,,,18.2,,30,123731968\n"
-                          "7,,,1e-05,,,,,,,\n");
+    ck_assert_str_eq(csv, "step,loss,accuracy,val_loss,val_accuracy,lr,grad_norm,skipped,ms,tokens_per_s,elapsed_s,rss_bytes\n"
+                          "1250,1.8756,0.75,2.0089,0.5,0.00051,0.62,3,18.2,42100,30,123731968\n"
+                          "0,,,2.0089,0.5,,,,18.2,,30,123731968\n"
+                          "7,,,1e-05,,,,,,,,\n");
     free(json);
     free(csv);
 }

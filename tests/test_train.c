@@ -6,6 +6,7 @@
 #include "data/masking.h"
 #include "tensor/parallel.h"
 #include "tensor/rng.h"
+#include "train/nonfinite.h"
 #include "train/picture.h"
 #include "train/report.h"
 #include "train/sampler.h"
@@ -235,6 +236,85 @@ START_TEST(a_nan_stops_the_step_and_is_named_and_nothing_is_updated) {
     ck_assert_ptr_nonnull(strstr(la_error(), "not a number"));
     ck_assert(la_params_x(p)[0] == before && t.optim.t == 0);
     la_trainer_destroy(&t);
+}
+END_TEST
+
+/* A bad gradient comes after two backward passes, which have left others; a bad weight before. */
+START_TEST(a_step_that_was_not_finite_leaves_nothing) {
+    la_ids         ids = text();
+    la_trainer_cfg c = small("elu1");
+    la_trainer     t[2];
+    la_step        s;
+    c.grad_accum = 2;
+    c.lm.dropout = 0.1;
+    for (int i = 0; i < 2; i++) {
+        ok(la_trainer_create(&t[i], &c, &ids));
+        la_params *p = t[i].lm->params;
+        la_real   *x = la_params_x(p) + la_param_offset(p, la_param_find(p, "transformer.wte.weight"));
+        for (int64_t step = 0; step < 5; step++) {
+            if (step == 2 && i == 0) continue; /* as if it had not been */
+            la_real was = *x;
+            if (step == 2 && _i)
+                *x = R(NAN);
+            else if (step == 2)
+                la_params_g(p)[x - la_params_x(p)] = R(INFINITY);
+            la_status got = la_trainer_step(&t[i], step, &s);
+            ck_assert_int_eq(got, step == 2 ? LA_NUMERIC : LA_OK);
+            *x = step == 2 ? was : *x;
+        }
+        ck_assert_int_eq(t[i].optim.t, 4);
+    }
+    size_t bytes = la_params_len(t[0].lm->params) * sizeof(la_real);
+    ck_assert_mem_eq(la_params_x(t[0].lm->params), la_params_x(t[1].lm->params), bytes);
+    for (int k = 0; k < c.optim->n_slots; k++)
+        ck_assert_mem_eq(t[0].optim.slot[k], t[1].optim.slot[k], bytes);
+    for (int i = 0; i < 2; i++) la_trainer_destroy(&t[i]);
+}
+END_TEST
+
+START_TEST(what_to_do_about_a_number_that_is_not_finite) {
+    static const struct {
+        const char *text;
+        int         kind;
+        int64_t     times;
+    } good[] = {{"stop", LA_NONFINITE_STOP, 0},
+                {"skip:1", LA_NONFINITE_SKIP, 1},
+                {"skip:250", LA_NONFINITE_SKIP, 250},
+                {"rollback", LA_NONFINITE_ROLLBACK, 3},
+                {"rollback:3", LA_NONFINITE_ROLLBACK, 3},
+                {"rollback:0", LA_NONFINITE_ROLLBACK, 0}};
+    static const char *const bad[] = {"",       "skip",    "skip:",       "skip:0",  "skip:-1",
+                                      "skip:x", "skip:1e", "rollback:4",  "stop:1",  "rollbacks",
+                                      "Stop",   "skip:.5", "rollback:-1", "rollback:"};
+    la_nonfinite             n;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        ok(la_nonfinite_parse(good[i].text, &n));
+        ck_assert_int_eq(n.kind, good[i].kind);
+        ck_assert_int_eq(n.times, good[i].times);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        FAILS(la_nonfinite_parse(bad[i], &n), LA_ARG, "--on-nonfinite must be stop, skip:K");
+}
+END_TEST
+
+/* Losses 1 ... 63: the median is 32, the quartiles are 16 and 48, and so the limit is 32 + 160. */
+START_TEST(a_loss_spike_is_told_once_in_a_hundred_steps) {
+    la_spikes s = {0}, narrow = {0};
+    double    median = 0;
+    for (int64_t i = 1; i <= 62; i++) ck_assert_int_eq(la_spike(&s, i, (double)i, &median), 0);
+    ck_assert_int_eq(la_spike(&s, 63, 1e6, &median), 0); /* there are only 62 before it */
+    s.losses[62] = 63;
+    la_spikes again = s;
+    ck_assert_int_eq(la_spike(&again, 64, 192, &median), 0);
+    again = s;
+    ck_assert_int_eq(la_spike(&again, 64, 192.001, &median), 1);
+    ck_assert_double_eq(median, 32);
+    ck_assert_int_eq(la_spike(&again, 163, 1e6, &median), 0);
+    ck_assert_int_eq(la_spike(&again, 164, 1e6, &median), 1);
+    for (int64_t i = 1; i <= 63; i++) la_spike(&narrow, i, 2, &median);
+    ck_assert_int_eq(la_spike(&narrow, 64, 3, &median), 0); /* 1 at least, above the median */
+    ck_assert_int_eq(la_spike(&narrow, 65, 3.001, &median), 1);
+    ck_assert_double_eq(median, 2);
 }
 END_TEST
 
@@ -581,6 +661,9 @@ int main(void) {
     tcase_add_loop_test(step, the_first_masked_loss_is_that_of_equal_guesses, 0, variants);
     tcase_add_test(step, a_masked_batch_hides_its_labels);
     tcase_add_test(step, a_nan_stops_the_step_and_is_named_and_nothing_is_updated);
+    tcase_add_loop_test(step, a_step_that_was_not_finite_leaves_nothing, 0, 2);
+    tcase_add_test(step, what_to_do_about_a_number_that_is_not_finite);
+    tcase_add_test(step, a_loss_spike_is_told_once_in_a_hundred_steps);
     tcase_add_test(step, what_does_not_fit_is_refused);
     tcase_add_loop_test(step, evaluation_covers_the_text_and_knows_no_batch_size, 0, 2);
     tcase_add_test(step, an_evaluation_can_be_interrupted);

@@ -4,6 +4,7 @@
 
 #include "data/task.h"
 #include "train/config_impl.h"
+#include "train/nonfinite.h"
 
 /* --- checks --- */
 la_status la_config_check_request(const la_config *c) {
@@ -104,6 +105,8 @@ la_status la_config_check(const la_config *c) {
         return la_fail(LA_ARG,
                        "--sample-every writes the next token again and again, and a model of "
                        "--objective mlm has none: it fills in hidden tokens of a whole text");
+    la_nonfinite ignored;
+    LA_TRY(la_nonfinite_parse(c->on_nonfinite, &ignored));
     if (strcmp(c->schedule, "constant") != 0 && c->min_lr > c->lr) {
         char low[LA_NUMBER_TEXT], high[LA_NUMBER_TEXT];
         return la_fail(LA_ARG, "--min-lr must not be above --lr %s, and is %s%s",

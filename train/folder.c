@@ -98,7 +98,7 @@ static la_status clear(const char *dir, la_folder_mode mode) {
  * s->last_line, s->elapsed_s: of the last line that stays (one that is a val_loss alone has no
  * time). */
 static la_status cut_metrics(la_folder *s, const char *path, int64_t step, int *evaluated) {
-    static const char elapsed[] = "\"elapsed_s\": ";
+    static const char elapsed[] = "\"elapsed_s\": ", skipped[] = "\"skipped\": ";
     FILE             *in = fopen(path, "r");
     if (!in) return LA_OK; /* a folder without one may be resumed */
     char  *line = NULL, *next = malloc(strlen(path) + 5);
@@ -116,6 +116,8 @@ static la_status cut_metrics(la_folder *s, const char *path, int64_t step, int *
         s->last_line = at;
         const char *time = strstr(line, elapsed);
         if (time) s->elapsed_s = strtod(time + sizeof elapsed - 1, NULL);
+        const char *count = at == step ? strstr(line, skipped) : NULL;
+        if (count) s->skipped = strtoll(count + sizeof skipped - 1, NULL, 10);
         *evaluated = at == step && strstr(line, "\"val_loss\"");
     }
     fclose(in);

@@ -19,6 +19,7 @@ typedef struct la_folder {
     FILE       *metrics;
     int64_t     last_line;      /* step of the last line of metrics.jsonl; -1: none */
     double      elapsed_s;      /* of the lines that stayed on resuming, the last; 0: none */
+    int64_t     skipped;        /* of the line of the step that is resumed; 0: none */
     int         lock;           /* the folder, locked against a second run; -1: not open */
     int         metrics_failed; /* a write failed, and the user was told */
     la_trackers trackers;       /* la_trackers_open them after the folder */

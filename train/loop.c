@@ -24,7 +24,7 @@ static int eval_due(const la_run_state *r) {
            (r->step % r->c->eval_interval == 0 || r->step == r->c->max_iters);
 }
 
-static void clear_bar(const la_run_state *r) {
+void la_run_clear_bar(const la_run_state *r) {
     if (r->bar) printf("\r%*s\r", r->columns - 1, "");
 }
 
@@ -46,13 +46,14 @@ static la_metrics metrics(const la_run_state *r, const la_step *s, double val) {
         .tokens_per_s =
             seconds > 0 ? (double)(c->batch_size * c->grad_accum * c->block_size) / seconds : 0,
         .eta_s = la_rate_eta(&r->rate, left, (left + c->eval_interval - 1) / c->eval_interval),
+        .skipped = (double)r->skipped,
         .rss_bytes = la_memory_resident()};
 }
 
 static void show(la_run_state *r, const la_metrics *m) {
     if (r->c->quiet) return;
     if (line_due(r) || isfinite(m->val_loss)) {
-        clear_bar(r);
+        la_run_clear_bar(r);
         la_metrics_line(m, stdout);
         putchar('\n');
         fflush(stdout);
@@ -78,7 +79,7 @@ static la_status sample(la_run_state *r) {
     fclose(out);
     if (s == LA_OK) {
         la_folder_sample(&r->folder, r->step, text);
-        clear_bar(r);
+        la_run_clear_bar(r);
         if (!r->c->quiet)
             printf("--- sample at step %lld ---\n%s\n---\n", (long long)r->step, text);
     }
@@ -106,7 +107,7 @@ int la_run_save(la_run_state *r, int best) {
         *(best ? &r->best_saved : &r->last_saved) = r->step;
         return 1;
     }
-    clear_bar(r);
+    la_run_clear_bar(r);
     fprintf(stderr, "warning: %s; training goes on\n", la_error());
     return 0;
 }
@@ -156,6 +157,15 @@ int la_run_reached(const la_run_state *r) {
     return r->c->stop_at > 0 && r->last_accuracy >= r->c->stop_at;
 }
 
+/* The loss of step r->step + 1. */
+static void note_spike(la_run_state *r, double loss) {
+    double median;
+    if (!la_spike(&r->spikes, r->step + 1, loss, &median) || r->c->quiet) return;
+    la_run_clear_bar(r);
+    fprintf(stderr, "note: loss spike at step %lld: %.4f against a median of %.4f\n",
+            (long long)r->step + 1, loss, median);
+}
+
 la_status la_run_loop(la_run_state *r) {
     if (!r->resumes)
         LA_TRY(after_step(r, NULL));
@@ -173,14 +183,19 @@ la_status la_run_loop(la_run_state *r) {
         la_step s;
         la_rate_begin(&r->rate);
         la_status status = la_trainer_step(&r->trainer, r->step, &s);
+        if (status == LA_OK) {
+            la_rate_end(&r->rate);
+            r->skipped = 0;
+            note_spike(r, s.loss);
+        } else if (status == LA_NUMERIC)
+            status = la_run_recover(r, &s);
         if (status != LA_OK) {
-            clear_bar(r);
+            la_run_clear_bar(r);
             return status;
         }
-        la_rate_end(&r->rate);
         r->step++;
         LA_TRY(after_step(r, &s));
     }
-    clear_bar(r);
+    la_run_clear_bar(r);
     return LA_OK;
 }

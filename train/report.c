@@ -88,6 +88,7 @@ const la_column la_columns[LA_COLUMNS] = {
     {"val_accuracy", LA_TAG_VAL_ACCURACY, LA_NUMBER, IN(val_accuracy)},
     {"lr", "lr", LA_NUMBER, IN(lr)},
     {"grad_norm", "grad_norm", LA_NUMBER, IN(norm)},
+    {"skipped", NULL, LA_POSITIVE, IN(skipped)},
     {"ms", NULL, LA_NUMBER, IN(ms)},
     {"tokens_per_s", "tokens_per_s", LA_POSITIVE, IN(tokens_per_s)},
     {"elapsed_s", NULL, LA_NUMBER, IN(elapsed_s)},

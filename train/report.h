@@ -29,6 +29,7 @@ typedef struct la_metrics {
     double  loss, norm, lr;         /* NAN: none, at step 0                                       */
     double  val_loss;               /* NAN: not evaluated at this step                            */
     double  accuracy, val_accuracy; /* of a task, at its labels; NAN: none                 */
+    double  skipped; /* steps in a row up to this one that were left out as not finite; 0: none */
     double  ms, elapsed_s;
     double  tokens_per_s; /* 0: not known yet                                           */
     double  eta_s;

@@ -204,6 +204,7 @@ static la_status open_folder(la_run_state *r, int argc, char **argv) {
     LA_TRY(la_trackers_open(&r->folder.trackers, r->dir, c->csv, c->tensorboard,
                             r->resumes ? r->step : -1));
     r->started -= r->folder.elapsed_s; /* resumed: its time goes on */
+    r->skipped = r->folder.skipped;
     note_saved(r);
     LA_TRY(la_folder_run_json(&r->folder, c, argc, argv, la_corpus_size(&r->texts.corpus),
                               r->corpus_hash));
@@ -301,6 +302,7 @@ static la_status eval_only(la_run_state *r) {
 static la_status prepare(la_run_state *r) {
     la_trainer_cfg cfg;
     LA_TRY(open_saved(r));
+    LA_TRY(la_nonfinite_parse(r->c->on_nonfinite, &r->on_nonfinite));
     LA_TRY(la_texts_open(&r->texts, r->c, r->saved));
     if (!r->c->eval_only && !r->c->dry_run)
         r->corpus_hash = la_corpus_hash(&r->texts.corpus); /* reads it all */

@@ -1,8 +1,9 @@
-/* run_impl.h -- what the two files of a training share: run.c (what comes before and after) and
- * loop.c (the steps).  Nobody else includes this. */
+/* run_impl.h -- what the files of a training share: run.c (what comes before and after), loop.c (the
+ * steps) and recover.c (steps that are not finite).  Nobody else includes this. */
 #ifndef LA_RUN_IMPL_H
 #define LA_RUN_IMPL_H
 #include "train/folder.h"
+#include "train/nonfinite.h"
 #include "train/setup.h"
 
 typedef struct la_run_state {
@@ -27,6 +28,9 @@ typedef struct la_run_state {
     int64_t        best_saved; /* step of the best.h5 in the folder; -1: none that we know of */
     int64_t        last_saved; /* step of the last.h5 in the folder; -1: none that we know of */
     double         drawn;      /* when the bar was drawn last */
+    la_nonfinite   on_nonfinite;
+    int64_t        skipped; /* steps in a row up to this one that were not finite */
+    la_spikes      spikes;
 } la_run_state;
 
 /* Steps from r->step to --max-iters, or until a signal, --patience or --stop-at ends them. */
@@ -35,4 +39,9 @@ int       la_run_reached(const la_run_state *r); /* --stop-at */
 /* Saves last.h5 (or best.h5).  A failure is a warning, and 0 is returned: training goes on, the
  * next save tries again. */
 int       la_run_save(la_run_state *r, int best);
+void      la_run_clear_bar(const la_run_state *r); /* before a line of its own */
+/* After LA_NUMERIC of step r->step + 1, as --on-nonfinite says.  LA_OK: the run goes on with the
+ * batch of the step after it, the weights are those of the step before or of a checkpoint, and *s
+ * has no numbers but the rate.  LA_NUMERIC: it is to stop; la_error() says why. */
+la_status la_run_recover(la_run_state *r, la_step *s);
 #endif

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "data/masking.h"
 
@@ -161,7 +162,9 @@ la_status la_trainer_step(la_trainer *t, int64_t step, la_step *out) {
     }
     double norm = isfinite(loss) ? la_grad_norm(t->lm->params) : NAN;
     if (!isfinite(norm)) {
-        LA_TRY(la_tape_find_nonfinite(t->tape)); /* says which tensor */
+        la_status found = la_tape_find_nonfinite(t->tape); /* says which tensor */
+        memset(la_params_g(t->lm->params), 0, la_params_len(t->lm->params) * sizeof(la_real));
+        LA_TRY(found);
         return la_fail(LA_NUMERIC, "the %s is not finite",
                        isfinite(loss) ? "gradient norm" : "loss");
     }

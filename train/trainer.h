@@ -57,7 +57,8 @@ void      la_trainer_destroy(la_trainer *t);
 size_t    la_trainer_bytes(const la_trainer *t); /* weights, gradients, moments, step     */
 
 /* Step number `step` (from 0): batch = f(seed, step), then an update.  LA_NUMERIC, with the first
- * bad tensor and nothing updated, if the loss or the gradient norm is not finite. */
+ * bad tensor and nothing updated, if the loss or the gradient norm is not finite: the next step is
+ * as if this one had not been. */
 la_status la_trainer_step(la_trainer *t, int64_t step, la_step *out);
 
 /* --- evaluation: mean loss over windows of block_size, independent of the batch size.  What is
