@@ -106,7 +106,7 @@ check "pictures" test "$(grep -c 'class="picture"' full/report.html)" = 4
 check "two are not taken" test "$(grep -c 'Left out: ' full/report.html)" = 2
 check "styles stay within" grep -qE '#d[0-9]+ text, #d[0-9]+ \.a b \{.*#d([0-9]+) #d\1-own \{' full/report.html
 check "every chart has a caption" test "$(grep -c '<figure><svg' full/report.html)" = "$(grep -c '</svg><figcaption>' full/report.html)"
-check "not distinguishable" grep -qF 'not distinguishable</small>' full/report.html
+check "not distinguishable" grep -qF 'title="not distinguishable"' full/report.html
 check "diverged" grep -qF '</b> diverged in 1 of 3 runs' full/report.html
 check "refused" grep -qF '>refused: needs 18.2 GiB' full/report.html
 check_not "sweeps are as long as the runs" grep -qF 'short runs' full/report.html
