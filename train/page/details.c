@@ -112,12 +112,12 @@ static void put_choice(la_page *p, const json_t *problem) {
             }
     la_page_put(p, "<p>");
     if (most > 0) {
-        la_page_put(p, "Chosen by the validation loss of ");
+        la_page_put(p, "Chosen by the validation loss, from ");
         if (least < most) la_page_put(p, "%.0f to ", least);
-        la_page_put(p, "%.0f seed%s a rate", most, most == 1 ? "" : "s");
+        la_page_put(p, "%.0f seed%s for each rate", most, most == 1 ? "" : "s");
         la_page_put(p, strcmp(la_json_text(problem, "measure"), "val_accuracy")
                            ? ". "
-                           : ", while the findings are of accuracy. ");
+                           : "; the findings are of accuracy. ");
     }
     for (int which = 1; which >= -1; which -= 2) put_edge(p, name, which);
     la_page_put(p, "</p>\n");

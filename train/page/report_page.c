@@ -192,7 +192,7 @@ static void put_top(la_page *p, FILE *out) {
                 "</style>\n</head>\n<body>\n<header>\n<h1>Attention compared</h1>\n"
                 "<p class=\"lead\">%d variant%s on %d problem%s",
                 n, n == 1 ? "" : "s", problems, problems == 1 ? "" : "s");
-    la_page_put(p, *date ? "; results of %s.</p>\n" : ".</p>\n", date);
+    la_page_put(p, *date ? "; results of <span class=\"whole\">%s</span>.</p>\n" : ".</p>\n", date);
     put_incomplete(p);
     if (p->no_gnuplot)
         la_page_put(p, "<p class=\"warning\" role=\"note\"><strong>No charts.</strong> They are "

@@ -67,10 +67,11 @@ static void put_linear(FILE *out, const la_chart_axis *a) {
     }
 }
 
-/* Whole powers of ten, or with 2 and 5 times these: `parts` is 1 or 3.  -1: there would be fewer
- * than three, and nothing is written. */
+/* Whole powers of ten, or these in 3 or 6 parts.  -1: there would be fewer than three, and nothing
+ * is written. */
 static int put_log(FILE *out, const la_chart_axis *a, int parts) {
-    static const int part[] = {1, 2, 5};
+    static const double three[] = {1, 2, 5}, six[] = {1, 1.5, 2, 3, 5, 7};
+    const double       *part = parts == 6 ? six : three;
     const double     decades = log10(a->to / a->from), first = floor(log10(a->from));
     const int        every = decades > 7 ? (int)ceil(decades / 6) : 1;
     const int        last = (int)ceil(decades) + 1;
@@ -93,8 +94,9 @@ static void put_axis(FILE *out, const la_chart_axis *a, char name) {
     fprintf(out, "set %clabel ", name);
     put_quoted(out, a->words);
     fprintf(out, " offset %s\nset %ctics (", name == 'x' ? "0,.2" : "0,0", name);
-    const int wide = a->log && a->to / a->from > 160; /* there, powers of ten are enough */
-    if (!(wide && put_log(out, a, 1) == 0) && !(a->log && put_log(out, a, 3) == 0))
+    const int wide = a->to / a->from > 160; /* there, powers of ten are enough */
+    if (!a->log || ((!wide || put_log(out, a, 1) < 0) && put_log(out, a, 3) < 0 &&
+                    put_log(out, a, 6) < 0))
         put_linear(out, a);
     fputs(") nomirror scale 0 textcolor rgb '#444444'\n", out);
 }

@@ -113,7 +113,7 @@ static void put_crossover(la_page *p, const char *variant, int first) {
         if (isfinite(length))
             la_page_put(p, "<td class=\"n\" data-v=\"%.9g\">%s%s</td>", length,
                         la_count_text(length, text),
-                        length <= shortest(p, variant) ? " or less" : "");
+                        length == shortest(p, variant) ? " or less" : "");
         else
             la_page_put(p, "<td class=\"n\">nowhere</td>");
         return;

@@ -44,11 +44,11 @@ static void put_columns(la_page *p, const la_findings *f, const summary_columns 
     la_table_column(p, "± 95 % CI", "of the difference");
     la_table_column(p, "p", "two-sided, Student's paired t test");
     la_table_column(p, "n", "seeds that count");
-    if (c->diverged) la_table_column(p, "diverged", "runs");
-    if (c->failed) la_table_column(p, "failed", "runs");
-    la_table_column(p, "steps to target", "mean over the runs, or how many of them got there");
     la_table_column(p, "parameters", "numbers that are trained or drawn");
     la_table_column(p, "ms a step", "mean over runs of the median step");
+    la_table_column(p, "steps to target", "mean over the runs, or how many of them got there");
+    if (c->diverged) la_table_column(p, "diverged", "runs");
+    if (c->failed) la_table_column(p, "failed", "runs");
     la_table_body(p);
 }
 
@@ -114,11 +114,11 @@ static void put_variant(la_page *p, const la_findings *f, const la_finding *r,
     else
         put_p(p, d);
     la_table_count(p, la_json_number(r->summary, "n"));
-    if (c->diverged) la_table_count(p, la_json_number(r->summary, "diverged"));
-    if (c->failed) la_table_count(p, la_json_number(r->summary, "failed"));
-    put_steps(p, r->summary);
     la_table_count(p, la_json_number(r->summary, "parameters"));
     la_table_cell(p, "%.2f", ms_a_step(p, f, r->name));
+    put_steps(p, r->summary);
+    if (c->diverged) la_table_count(p, la_json_number(r->summary, "diverged"));
+    if (c->failed) la_table_count(p, la_json_number(r->summary, "failed"));
     la_page_put(p, "</tr>\n");
 }
 
