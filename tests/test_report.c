@@ -374,7 +374,8 @@ START_TEST(what_numbers_mean_is_said) {
     for (int i = 0; i < 12; i++) {
         char place[32];
         for (int k = 0; k < 3; k++) {
-            snprintf(place, sizeof place, "summary/%d/%s", i, k ? k == 1 ? "diverged" : "failed" : "n");
+            static const char *const of[] = {"n", "diverged", "failed"};
+            snprintf(place, sizeof place, "summary/%d/%s", i, of[k]);
             put_at(root, place, k ? "0" : "1");
         }
     }
@@ -454,7 +455,8 @@ START_TEST(lengths_that_were_not_measured) {
     }
     text = page_of(root);
     says(text, "<li><b>softmax</b>, <b>a_b^{c}@2+window@2</b>, <b>x&lt;script&gt;alert(1)"
-               "&lt;/script&gt;&amp;&quot;q&quot;</b>, <b>diverges</b>: it is &lt;masked&gt;.</li>\n</ul>");
+               "&lt;/script&gt;&amp;&quot;q&quot;</b>, <b>diverges</b>: it is &lt;masked&gt;.</li>\n"
+               "</ul>");
     says_not(text, "All losses by position");
     free(text);
 }

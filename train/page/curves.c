@@ -54,9 +54,10 @@ static void put_mean(la_page *p, la_chart *c, const char *problem, size_t varian
     const int few = all <= FEW;
     early = few ? 0 : 1 + (all - 2) / 20;
     for (int part = few; part < 2; part++) {
-        la_chart_series(c, few    ? LA_CHART_BOTH
-                           : part ? LA_CHART_LINE
-                                  : LA_CHART_EARLY,
+        la_chart_series(c,
+                        few    ? LA_CHART_BOTH
+                        : part ? LA_CHART_LINE
+                               : LA_CHART_EARLY,
                         (int)variant);
         for (size_t k = part ? early : 0; k < (part ? all : early + 1) && k < all; k++) {
             double x = 0, y = 0;
@@ -173,8 +174,8 @@ static void put_times(la_page *p, const char *problem, double times, double leas
     if (times > least) la_chart_upright(c, length * least / times);
     snprintf(caption, sizeof caption,
              "%.100s: mean validation loss of the first seed's model by position, in windows of %s "
-             "tokens, %s.%s", problem,
-             la_count_text(length, text), as_long,
+             "tokens, %s.%s",
+             problem, la_count_text(length, text), as_long,
              times > least ? " Dotted: where the training windows ended." : "");
     la_chart_end(p, c, caption);
 }
@@ -214,7 +215,8 @@ static void put_refused(la_page *p, const char *problem) {
 static int has_losses(la_page *p, const char *problem) {
     const json_t *list = la_page_list(p, "positions"), *e;
     for (size_t i = 0; (e = json_array_get(list, i)); i++)
-        if (la_json_is_of(e, problem, NULL) && json_array_size(json_object_get(e, "loss"))) return 1;
+        if (la_json_is_of(e, problem, NULL) && json_array_size(json_object_get(e, "loss")))
+            return 1;
     return 0;
 }
 
@@ -260,7 +262,7 @@ void la_page_positions(la_page *p) {
     const json_t *list = la_page_list(p, "problems"), *q;
     int           begun = 0;
     for (size_t i = 0; (q = json_array_get(list, i)); i++) {
-        const char *name = la_json_text(q, "name");
+        const char  *name = la_json_text(q, "name");
         const double least = next_times(p, name, 0);
         if (!least) continue;
         if (!begun++) la_page_section(p, "positions", "Positions");

@@ -44,9 +44,9 @@ void la_page_samples(la_page *p) {
     for (size_t i = 0; (e = json_array_get(list, i)); i++) {
         if (i == 0) la_page_section(p, "samples", "Samples");
         if (was_before(list, i, e)) continue;
-        la_page_put(p,
-                    "<h3>%s, seed %.0f</h3>\n<p>After the prompt <q class=\"prompt\">%s</q></p>\n",
-                    la_json_text(e, "problem"), la_json_count(e, "seed"), la_json_text(e, "prompt"));
+        la_page_put(
+            p, "<h3>%s, seed %.0f</h3>\n<p>After the prompt <q class=\"prompt\">%s</q></p>\n",
+            la_json_text(e, "problem"), la_json_count(e, "seed"), la_json_text(e, "prompt"));
         la_page_put(p, "<div class=\"samples\">\n");
         for (size_t k = i; (f = json_array_get(list, k)); k++)
             if (same_prompt(e, f))
@@ -164,8 +164,7 @@ void la_page_sweeps(la_page *p) {
         la_charts_begin(p);
         put_sweep_chart(p, name);
         la_charts_end(p, sweeps, name);
-        la_page_put(p, "<details%s><summary>All rates</summary>\n",
-                    p->no_gnuplot ? " open" : "");
+        la_page_put(p, "<details%s><summary>All rates</summary>\n", p->no_gnuplot ? " open" : "");
         put_sweep_table(p, name);
         la_page_put(p, "</details>\n");
     }

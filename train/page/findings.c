@@ -44,8 +44,8 @@ static void add_baseline(la_findings *f, const json_t *b, double measure, double
 /* The rows are to be freed. */
 static void gather(la_page *p, la_findings *f) {
     const json_t *list = la_page_list(p, "summary"), *s, *b;
-    const size_t  most = json_array_size(list) +
-                        json_array_size(json_object_get(f->problem, "baselines")) + GUESSES;
+    const size_t  most =
+        json_array_size(list) + json_array_size(json_object_get(f->problem, "baselines")) + GUESSES;
     f->rows = calloc(most, sizeof *f->rows);
     if (!f->rows) {
         if (p->status == LA_OK) p->status = la_fail(LA_NOMEM, "no memory for %zu findings", most);
@@ -107,8 +107,7 @@ static void put_best(la_page *p, const la_findings *f) {
         la_page_put(p, " ± %.4f (%.0f seeds; half width of the 95 %% confidence interval). ", half,
                     n);
     else
-        la_page_put(p, ", from %.0f seed%s: no interval. ", n,
-                    n == 1 ? "" : "s");
+        la_page_put(p, ", from %.0f seed%s: no interval. ", n, n == 1 ? "" : "s");
 }
 
 /* "Higher than softmax: a (+0.01), b (+0.02). "; which: 1 above, -1 below, 0 not told apart */
@@ -212,8 +211,9 @@ static void put_problem(la_page *p, const json_t *problem) {
     la_findings_chart(p, &f);
     la_findings_table(p, &f);
     if (f.counts)
-        la_page_put(p, "<p class=\"note\">Counts are interpolated Witten-Bell counts of the training "
-                       "part, evaluated on the same tokens; their context runs across windows.</p>\n");
+        la_page_put(p,
+                    "<p class=\"note\">Counts are interpolated Witten-Bell counts of the training "
+                    "part, evaluated on the same tokens; their context runs across windows.</p>\n");
     free(f.rows);
 }
 

@@ -18,8 +18,8 @@ typedef struct la_page {
     FILE         *around;       /* out, while the charts of a grid are gathered           */
     char         *grid;         /* these, of grid_n bytes                                 */
     size_t        grid_n;
-    int           figures;      /* in it                                                  */
-    la_status     status;       /* of the first chart that failed; its sentence is la_error() */
+    int           figures; /* in it                                                  */
+    la_status     status;  /* of the first chart that failed; its sentence is la_error() */
 } la_page;
 
 /* --- results.json: a number that is null or not there is NAN, a string "" --- */

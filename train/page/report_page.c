@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/page/page.h"
 #include "train/page/files.h"
+#include "train/page/page.h"
 #include "train/save_file.h"
 
 /* --- the top --- */
@@ -51,11 +51,13 @@ static void put_machine(la_page *p) {
     put_pair(p, "BLAS", la_json_text(m, "blas"));
     la_page_put(p, "</dl>\n");
     if (values_of(p, "jobs", NULL) > 1 || values_of(p, "threads", NULL) > 1) {
-        char jobs[VALUES_TEXT], threads[VALUES_TEXT];
+        char      jobs[VALUES_TEXT], threads[VALUES_TEXT];
         const int more = values_of(p, "jobs", jobs) > 1;
         if (values_of(p, "threads", threads) > 1 && more)
-            la_page_put(p, "<p>Times of runs were taken with %s jobs side by side and %s threads "
-                           "each: compare them with care.</p>\n", jobs, threads);
+            la_page_put(p,
+                        "<p>Times of runs were taken with %s jobs side by side and %s threads "
+                        "each: compare them with care.</p>\n",
+                        jobs, threads);
         else
             la_page_put(p, "<p>Times of runs were taken with %s %s: compare them with care.</p>\n",
                         more ? jobs : threads, more ? "jobs side by side" : "threads");
@@ -163,8 +165,9 @@ static void put_incomplete(la_page *p) {
     if (n)
         la_page_put(p, "What could not be measured is left out:\n<ul class=\"plain\">\n");
     else
-        la_page_put(p, "The comparison was stopped before its end: what is missing is left out, and "
-                       "what is here may rest on fewer runs than were asked for.");
+        la_page_put(p,
+                    "The comparison was stopped before its end: what is missing is left out, and "
+                    "what is here may rest on fewer runs than were asked for.");
     for (size_t i = 0; (why = json_array_get(missing, i)); i++) {
         la_page_put(p, "<li>");
         la_page_value(p, why);

@@ -72,9 +72,9 @@ static void put_linear(FILE *out, const la_chart_axis *a) {
 static int put_log(FILE *out, const la_chart_axis *a, int parts) {
     static const double three[] = {1, 2, 5}, six[] = {1, 1.5, 2, 3, 5, 7};
     const double       *part = parts == 6 ? six : three;
-    const double     decades = log10(a->to / a->from), first = floor(log10(a->from));
-    const int        every = decades > 7 ? (int)ceil(decades / 6) : 1;
-    const int        last = (int)ceil(decades) + 1;
+    const double        decades = log10(a->to / a->from), first = floor(log10(a->from));
+    const int           every = decades > 7 ? (int)ceil(decades / 6) : 1;
+    const int           last = (int)ceil(decades) + 1;
     for (int write = 0; write < 2; write++) {
         int n = 0;
         for (int k = 0; k < (last + 1) * parts; k++) {
@@ -95,8 +95,8 @@ static void put_axis(FILE *out, const la_chart_axis *a, char name) {
     put_quoted(out, a->words);
     fprintf(out, " offset %s\nset %ctics (", name == 'x' ? "0,.2" : "0,0", name);
     const int wide = a->to / a->from > 160; /* there, powers of ten are enough */
-    if (!a->log || ((!wide || put_log(out, a, 1) < 0) && put_log(out, a, 3) < 0 &&
-                    put_log(out, a, 6) < 0))
+    if (!a->log ||
+        ((!wide || put_log(out, a, 1) < 0) && put_log(out, a, 3) < 0 && put_log(out, a, 6) < 0))
         put_linear(out, a);
     fputs(") nomirror scale 0 textcolor rgb '#444444'\n", out);
 }

@@ -8,8 +8,8 @@
 /* --- the table --- */
 /* Columns that stand only where they say something. */
 typedef struct summary_columns {
-    int bits;  /* the tokens are characters or bytes                                       */
-    int rate;  /* differs between rows                                                   */
+    int bits; /* the tokens are characters or bytes                                       */
+    int rate; /* differs between rows                                                   */
     int diverged, failed;
 } summary_columns;
 

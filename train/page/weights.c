@@ -25,11 +25,11 @@ static void put_entropy(la_page *p, const char *problem) {
     const int     layers = number_of(p, problem, "layer");
     const double  heads = number_of(p, problem, "head");
     const size_t  variants = json_array_size(la_page_list(p, "variants"));
-    const int     masked = !strcmp(
-        la_json_text(json_object_get(p->results, "settings"), "objective"), "mlm");
-    char          caption[512];
-    la_chart     *c = la_chart_begin("layer (within it: heads from left to right)",
-                                     "entropy / entropy of equal weights");
+    const int     masked =
+        !strcmp(la_json_text(json_object_get(p->results, "settings"), "objective"), "mlm");
+    char      caption[512];
+    la_chart *c = la_chart_begin("layer (within it: heads from left to right)",
+                                 "entropy / entropy of equal weights");
     for (size_t v = 0; v < variants; v++) {
         la_chart_series(c, LA_CHART_POINT, (int)v);
         for (size_t i = 0; (e = json_array_get(list, i)); i++) {
@@ -44,11 +44,12 @@ static void put_entropy(la_page *p, const char *problem) {
     la_chart_y(c, 0, 1.04);
     la_chart_level(c, 1, "equal");
     for (int layer = 1; layer < layers; layer++) la_chart_upright(c, layer - .5);
-    snprintf(caption, sizeof caption,
-             "%.100s: entropy of the weights of each head of the first seed's model, as a part of that "
-             "of equal weights over all tokens %s, so that a window or a sparse pattern cannot reach "
-             "1. 1: all tokens alike; near 0: one token.",
-             problem, masked ? "of the window" : "before");
+    snprintf(
+        caption, sizeof caption,
+        "%.100s: entropy of the weights of each head of the first seed's model, as a part of that "
+        "of equal weights over all tokens %s, so that a window or a sparse pattern cannot reach "
+        "1. 1: all tokens alike; near 0: one token.",
+        problem, masked ? "of the window" : "before");
     la_chart_end(p, c, caption);
 }
 
