@@ -23,7 +23,7 @@ for target; do
     findings=$build/findings/$target
     mkdir -p "$findings" "$corpus/$target"
     status=0
-    nice "$build/bin/fuzz_$target" -max_total_time="$seconds" -timeout=20 -max_len=16384 -use_value_profile=1 \
+    nice "$build/bin/fuzz_$target" -max_total_time="$seconds" -timeout=20 -max_len=16384 \
          -print_final_stats=1 -artifact_prefix="$findings/" "$corpus/$target" "$here/seeds/$target" \
          >"$findings/log" 2>&1 || status=$?
     executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$findings/log")
