@@ -2,8 +2,8 @@
  * bytes.
  *
  * As it is, a file ends at the block or at the hash: bytes that do not match their hash never reach
- * HDF5.  Sealed again with the right hash they do, and HDF5 1.10 then hangs or crashes within a few
- * hundred mutants of an image: that is HDF5's, is known, and hides what is ours.  So HDF5 writes
+ * HDF5.  Sealed again with the right hash they do, and HDF5 1.10 hung on the 161st mutant of an
+ * image (H5HG_read): that is HDF5's, and hides what is ours.  So HDF5 writes
  * the image, with the bytes as what stands in it, and what is reached behind the hash is all of our
  * reading: record, tokenizer and arrays of any value, type, number and shape, or left out.
  * Mutants of whole images: garbage_is_refused_and_mutants_do_not_harm_the_parent,
