@@ -1,6 +1,7 @@
 /* tokenizer.c -- the two kinds of tokenizer and the table that lists them. */
 #include "data/tokenizer.h"
 #include "data/ids.h"
+#include "tensor/words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -201,12 +202,13 @@ static const la_tokenizer_kind *find(const char *name) {
 }
 
 static la_status unknown(la_status status, const char *name) {
-    char   known[128] = "";
+    char   known[128] = "", shown[LA_SHOWN];
     size_t used = 0;
     for (const la_tokenizer_kind *t = la_tokenizer_kinds; t->name && used < sizeof known; t++)
         used +=
             (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", t->name);
-    return la_fail(status, "there is no tokenizer \"%.40s\"; known: %s", name ? name : "", known);
+    return la_fail(status, "there is no tokenizer \"%s\"; known: %s",
+                   la_shown(name ? name : "", shown), known);
 }
 
 /* Hands *out over when made is LA_OK, frees it otherwise. */

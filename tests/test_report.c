@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "train/page/page.h"
-#include "train/page/chart.h"
+#include "train/page/chart_impl.h"
 #include "train/page/report_page.h"
 #include "train/page/results_csv.h"
 
@@ -337,6 +337,226 @@ START_TEST(charts_of_any_numbers_end) {
 }
 END_TEST
 
+static void says(const char *text, const char *words) {
+    ck_assert_msg(strstr(text, words) != NULL, "the page does not say: %s", words);
+}
+
+static void says_not(const char *text, const char *words) {
+    ck_assert_msg(strstr(text, words) == NULL, "the page says: %s", words);
+}
+
+/* The page of the sample with a value elsewhere; place NULL: of the sample as it is. */
+static char *page_with(const char *place, const char *value) {
+    json_t *root = sample();
+    if (place) put_at(root, place, value);
+    return page_of(root);
+}
+
+START_TEST(what_numbers_mean_is_said) {
+    char *text = page_with(NULL, NULL);
+    says(text, "Differences are to the first variant, paired by seed. Intervals are Student's t at "
+               "95 %; p is of a two-sided paired t test, not corrected for the number of "
+               "comparisons.");
+    says(text, "steps to target: until the loss is at most 2.1<");
+    says(text, "steps to target: until the accuracy is at least 0.9<");
+    says(text, "<td class=\"n\">2 of 3</td>");
+    says(text, "interpolated Witten-Bell counts of the training part");
+    says(text, "<th scope=\"row\">5-gram counts</th>");
+    says(text, "<th scope=\"row\">uniform</th>");
+    says(text, "0.136 <small>n. d.</small>");
+    says(text, "n. d.: not distinguishable from the first variant");
+    says(text, "results of <span class=\"whole\">2026-01-31T12:00Z</span>.");
+    says(text, "Measured with the options of the first problem, <b>shakespeare</b>.");
+    says(text, "Times of runs were taken with 1 and 2 jobs side by side: compare them with care.");
+    says_not(text, "has no interval");
+    free(text);
+    json_t *root = sample();
+    for (int i = 0; i < 12; i++) {
+        char place[32];
+        for (int k = 0; k < 3; k++) {
+            static const char *const of[] = {"n", "diverged", "failed"};
+            snprintf(place, sizeof place, "summary/%d/%s", i, of[k]);
+            put_at(root, place, k ? "0" : "1");
+        }
+    }
+    text = page_of(root);
+    says(text, "One seed has no interval and no p");
+    says_not(text, "paired by seed");
+    free(text);
+}
+END_TEST
+
+START_TEST(references_are_named_and_counted) {
+    char *text = page_with(NULL, NULL);
+    says(text, "No variant is below 1.7900, the loss of <b>5-gram counts</b>. ");
+    says(text, "Every variant is above 0.2500, the accuracy of <b>a guess among the answers in the "
+               "row</b>. ");
+    free(text);
+    text = page_with("problems/0/baselines",
+                           "[{\"name\": \"bigram\", \"loss\": 1.95}]");
+    says(text, "Below 1.9500, the loss of <b>bigram counts</b>: <b>softmax</b>, "
+               "<b>a_b^{c}@2+window@2</b>. ");
+    free(text);
+    text = page_with("problems/0/baselines", "[{\"name\": \"bigram\", \"loss\": 2.5}]");
+    says(text, "Every variant is below 2.5000, the loss of <b>bigram counts</b>. ");
+    free(text);
+}
+END_TEST
+
+START_TEST(columns_stand_where_they_say_something) {
+    char *text = page_with(NULL, NULL), *of[3], *end;
+    for (int i = 0; i < 3; i++) {
+        static const char *const name[] = {"shakespeare", "mqar-4", "mqar-16"};
+        char                     caption[64];
+        snprintf(caption, sizeof caption, "<caption>%s: final validation", name[i]);
+        of[i] = strstr(text, caption);
+        ck_assert_ptr_nonnull(of[i]);
+        end = strstr(of[i], "</table>");
+        of[i] = strndup(of[i], (size_t)(end - of[i]));
+    }
+    says(of[0], ">bits</th>"); /* 1.9161 / ln 2, exp(1.9161) */
+    says(of[0], "title=\"perplexity 6.794\">2.764</td>");
+    says_not(of[1], ">bits</th>");
+    says(of[0], ">diverged</th>");
+    says_not(of[2], ">diverged</th>");
+    says_not(of[0], ">failed</th>");
+    says_not(of[0], ">rate</th>");
+    says(of[2], ">rate</th>");
+    for (int i = 0; i < 3; i++) { /* rows are as long as the head */
+        int heads = 0, cells = 0;
+        for (char *s = of[i]; (s = strstr(s, "scope=\"col\"")); s++) heads++;
+        char *row = strstr(of[i], "class=\"base\"");
+        end = strstr(row, "</tr>");
+        for (char *s = row; (s = strstr(s, "<t")) && s < end; s++) cells++;
+        ck_assert_int_eq(cells, heads);
+        free(of[i]);
+    }
+    free(text);
+    text = page_with("settings/tokenizer", "\"bpe\"");
+    says_not(text, ">bits</th>");
+    free(text);
+}
+END_TEST
+
+START_TEST(lengths_that_were_not_measured) {
+    json_t *root = sample();
+    char   *text = page_with(NULL, NULL), place[32];
+    says(text, "<b>softmax</b>: windows of 256 tokens: the learned positions of the model end at "
+               "--block-size 64.</li>");
+    says(text, "All losses by position");
+    free(text);
+    for (int i = 0; i < 12; i++) {
+        snprintf(place, sizeof place, "positions/%d/loss", i);
+        put_at(root, place, "[]");
+        snprintf(place, sizeof place, "positions/%d/from", i);
+        put_at(root, place, "[]");
+        snprintf(place, sizeof place, "positions/%d/refused", i);
+        put_at(root, place, "\"it is <masked>\"");
+    }
+    text = page_of(root);
+    says(text, "<li><b>softmax</b>, <b>a_b^{c}@2+window@2</b>, <b>x&lt;script&gt;alert(1)"
+               "&lt;/script&gt;&amp;&quot;q&quot;</b>, <b>diverges</b>: it is &lt;masked&gt;.</li>\n"
+               "</ul>");
+    says_not(text, "All losses by position");
+    free(text);
+}
+END_TEST
+
+START_TEST(rates_at_the_edge_are_told) {
+    char *text = page_with(NULL, NULL);
+    says(text, "Chosen by the validation loss, from 1 seed for each rate. </p>");
+    says(text, "Chosen by the validation loss, from 1 seed for each rate; the findings are of "
+               "accuracy. The rate chosen for <b>a_b^{c}@2+window@2</b> is the highest that was "
+               "tried: a higher one may be better. </p>");
+    says_not(text, "is the lowest");
+    free(text);
+    text = page_with("sweeps/0/chosen", "0.0003");
+    says(text, "The rate chosen for <b>softmax</b> is the lowest that was tried: a lower one may");
+    free(text);
+    text = page_with("sweeps/0/tried/1/n", "2");
+    says(text, "from 1 to 2 seeds for each rate. ");
+    free(text);
+}
+END_TEST
+
+START_TEST(growth_needs_three_lengths) {
+    char *text = page_with(NULL, NULL);
+    says(text, ">1,024 or less</td>");
+    says(text, ">2,560</td>");
+    says(text, "diverges</th><td class=\"n\">–</td><td></td><td class=\"n\" data-v=\"1.9\">");
+    free(text);
+}
+END_TEST
+
+START_TEST(options_that_differ_stand_with_the_runs) {
+    char *text = page_with(NULL, NULL);
+    says(text, "<td class=\"words\">short-conv=4</td>");
+    says_not(text, "n-layer=4");
+    free(text);
+    text = page_with("runs/3/options/n-layer", "\"5\"");
+    says(text, "<td class=\"words\">n-layer=5</td>");
+    says(text, "n-layer=4 short-conv=4</td>");
+    free(text);
+}
+END_TEST
+
+START_TEST(words_of_the_command_are_whole) {
+    char *text = page_with("command", "\"a --b='c  d' \\\"e \\\\\\\" f\\\" g\\\\ h  i\"");
+    says(text, "<code><span>a</span> <span>--b='c  d'</span> <span>&quot;e \\&quot; f&quot;</span> "
+               "<span>g\\ h</span>  <span>i</span></code>");
+    free(text);
+}
+END_TEST
+
+/* gnuplot's commands for two points with intervals, on an axis of that range. */
+static char *script_of(la_chart *c, double from, double to) {
+    char  *text = NULL;
+    size_t n = 0;
+    FILE  *out = open_memstream(&text, &n);
+    la_chart_series(c, LA_CHART_POINT, 0);
+    la_chart_interval(c, from, .95, .2);
+    la_chart_interval(c, to, .5, .1);
+    c->x.from = from, c->x.to = to;
+    la_chart_script(c, out);
+    ck_assert_int_eq(fclose(out), 0);
+    for (size_t i = 0; i < c->n_series; i++) free(c->series[i].points);
+    free(c->series);
+    free(c);
+    return text;
+}
+
+START_TEST(ticks_reach_over_the_axis) {
+    la_chart *c = la_chart_begin("x", "y");
+    la_chart_log(c, 1, 0);
+    char *text = script_of(c, 11, 9000); /* of powers of ten only two */
+    says(text, "set xtics ('20' 20, '50' 50, '100' 100, '200' 200, '500' 500, '1000' 1000, "
+               "'2000' 2000, '5000' 5000)");
+    free(text);
+    c = la_chart_begin("x", "y");
+    la_chart_log(c, 1, 0);
+    text = script_of(c, 3.8, 17);
+    says(text, "set xtics ('5' 5, '7' 7, '10' 10, '15' 15)");
+    free(text);
+    c = la_chart_begin("x", "y");
+    la_chart_whole(c);
+    text = script_of(c, -.5, 1.5);
+    says(text, "set xtics ('0' 0, '1' 1)");
+    free(text);
+}
+END_TEST
+
+START_TEST(intervals_of_shares_end_at_0_and_1) {
+    la_chart *c = la_chart_begin("x", "y");
+    la_chart_share(c);
+    char *text = script_of(c, 1, 2);
+    says(text, "1 0.95 0.75 1\n2 0.5 0.4 0.6\n");
+    free(text);
+    text = script_of(la_chart_begin("x", "y"), 1, 2);
+    says(text, "1 0.95 0.75 1.15\n");
+    free(text);
+}
+END_TEST
+
 START_TEST(a_seed_is_shown_whole) {
     json_t *root = sample();
     for (int i = 0; i < 4; i++) {
@@ -425,5 +645,15 @@ int main(void) {
     tcase_add_test(c, a_seed_is_shown_whole);
     tcase_add_test(c, seventy_variants_with_long_names);
     tcase_add_test(c, what_could_not_be_done_is_said);
+    tcase_add_test(c, what_numbers_mean_is_said);
+    tcase_add_test(c, references_are_named_and_counted);
+    tcase_add_test(c, columns_stand_where_they_say_something);
+    tcase_add_test(c, lengths_that_were_not_measured);
+    tcase_add_test(c, rates_at_the_edge_are_told);
+    tcase_add_test(c, growth_needs_three_lengths);
+    tcase_add_test(c, options_that_differ_stand_with_the_runs);
+    tcase_add_test(c, words_of_the_command_are_whole);
+    tcase_add_test(c, ticks_reach_over_the_axis);
+    tcase_add_test(c, intervals_of_shares_end_at_0_and_1);
     return run_suite(s);
 }

@@ -9,6 +9,7 @@
 
 #include "data/utf8.h"
 #include "train/config_impl.h"
+#include "train/save_file.h"
 
 enum { LONGEST_FILE = 1 << 20 }; /* bytes; a config file has some hundred */
 
@@ -167,8 +168,10 @@ la_status la_config_from_text(la_config *c, const char *text, const char *where)
 }
 
 la_status la_config_file(la_config *c, const char *path) {
+    char  name[LA_FILE_NAME];
     char *text = malloc(LONGEST_FILE + 1);
-    if (!text) return la_fail(LA_NOMEM, "no memory for %s", path);
+    la_file_name(path, name);
+    if (!text) return la_fail(LA_NOMEM, "no memory for %s", name);
     errno = 0;
     FILE  *f = fopen(path, "rb");
     size_t n = f ? fread(text, 1, LONGEST_FILE + 1, f) : 0;
@@ -176,13 +179,13 @@ la_status la_config_file(la_config *c, const char *path) {
     if (f) fclose(f);
     la_status s;
     if (!f || error) {
-        s = la_fail(LA_IO, "cannot read the config file %s: %s", path, strerror(error));
+        s = la_fail(LA_IO, "cannot read the config file %s: %s", name, strerror(error));
     } else if (n > LONGEST_FILE || memchr(text, 0, n)) {
-        s = la_fail(LA_ARG, "%s is no config file: it has %s", path,
+        s = la_fail(LA_ARG, "%s is no config file: it has %s", name,
                     n > LONGEST_FILE ? "more than a mebibyte" : "a byte 0");
     } else {
         text[n] = 0;
-        s = la_config_lines(c, LA_FROM_FILE, text, path);
+        s = la_config_lines(c, LA_FROM_FILE, text, name);
     }
     free(text);
     return s;

@@ -155,12 +155,16 @@ static la_status replace(const char *target, const char *path, const unsigned ch
     return LA_OK;
 }
 
-la_status la_file_save(const char *path, unsigned char *bytes, size_t n) {
+void la_file_seal(unsigned char *bytes, size_t n) {
     memset(bytes, 0, LA_BLOCK);
     memcpy(bytes, magic, sizeof magic);
     put64(bytes + AT_FORMAT, LA_FILE_FORMAT);
     put64(bytes + AT_LENGTH, n - LA_BLOCK);
     put64(bytes + AT_HASH, hash_of(bytes, n));
+}
+
+la_status la_file_save(const char *path, unsigned char *bytes, size_t n) {
+    la_file_seal(bytes, n);
     return la_file_put(path, bytes, n);
 }
 

@@ -16,7 +16,10 @@
 
 enum { LA_BLOCK = 512, LA_FILE_FORMAT = 1, LA_FILE_NAME = 256 };
 
-/* Completes the block in bytes[0..LA_BLOCK) and puts all n bytes in the place of the file at path.
+/* Completes the block in bytes[0..LA_BLOCK), of n >= LA_BLOCK in all. */
+void la_file_seal(unsigned char *bytes, size_t n);
+
+/* Does so and puts all n bytes in the place of the file at path.
  * LA_IO: that failed; what was at path before is still there, and no temporary file is. */
 la_status la_file_save(const char *path, unsigned char *bytes, size_t n);
 

@@ -237,6 +237,13 @@ text 30000 3 >x-2.txt
 run 0 compare --attn=none --data x-2.txt --data a/x.txt --data b/x.txt --seeds=1 "${short[@]}" --longest=0 --out-dir=names --quiet
 py "names of problems are different" 'assert len({p["name"] for p in r["problems"]}) == len(r["runs"]) == 3' names/results.json
 
+cp -r rates without
+rm -r without/runs without/records/model-*
+run 0 compare --attn=softmax --attn='elu1 lr=1e-5' --data t.txt --task='induction:length=32 lr=2e-3' --seeds=7, "${short[@]}" \
+  --lr 1e-3,3e-3 --longest=0 --out-dir=without --quiet
+py "models that are gone are missing" 'assert not r["complete"] and len(r["missing"]) == 2 and all("is gone" in x for x in r["missing"])
+assert len(r["summary"]) == 4' without/results.json
+
 # --- stopped while it measures: not complete, and the next one is ---
 measured=(--attn=elu1 --data t.txt --seeds=1 "${short[@]}" --longest=8192 --out-dir=measuring --quiet)
 "$bin/compare" "${measured[@]}" >out 2>err </dev/null &

@@ -65,8 +65,6 @@ check "exit code" test "$code" = 1
 err_says 'gnuplot ended with exit code 3: line 7: out of ink'
 check "the page before is still there" test "$(cat kept/report.html)" = before
 
-# --- what is refused ---
-
 # --- a gnuplot whose drawing is not one: the page goes without it ---
 cat >none/gnuplot <<'X'
 #!/bin/sh
@@ -106,7 +104,7 @@ check "pictures" test "$(grep -c 'class="picture"' full/report.html)" = 4
 check "two are not taken" test "$(grep -c 'Left out: ' full/report.html)" = 2
 check "styles stay within" grep -qE '#d[0-9]+ text, #d[0-9]+ \.a b \{.*#d([0-9]+) #d\1-own \{' full/report.html
 check "every chart has a caption" test "$(grep -c '<figure><svg' full/report.html)" = "$(grep -c '</svg><figcaption>' full/report.html)"
-check "not distinguishable" grep -qF 'not distinguishable</small>' full/report.html
+check "not distinguishable" grep -qF 'title="not distinguishable"' full/report.html
 check "diverged" grep -qF '</b> diverged in 1 of 3 runs' full/report.html
 check "refused" grep -qF '>refused: needs 18.2 GiB' full/report.html
 check_not "sweeps are as long as the runs" grep -qF 'short runs' full/report.html
@@ -115,6 +113,29 @@ cp full/report.html first.html
 run 0 compare --report full/results.json
 check "the file is the same again" cmp first.html full/report.html
 check "no temporaries" no_temporaries .
+
+# --- one evaluation is a point; without a chart there is no legend and no table ---
+part() { sed -n "/<h2 id=\"$2\"/,/<h2 id=\"$3\"/p" "$1/report.html"; } # DIR ID NEXT
+points() { part "$1" learning speed | grep -oE '<use [^>]*href="#d[0-9]+-gpPt[0-9]+"[^>]*>' | grep -vc ' id='; } # not gnuplot's definitions
+check "many evaluations are lines" test "$(points full)" = 0
+"$python" - "$here/sample.json" >once.json <<'X'
+import json, sys
+r = json.load(open(sys.argv[1], encoding="utf-8"))
+for run in r["runs"]:
+    for of in list(run["curve"].values()) + [run["timing"]["elapsed_s"]]:
+        del of[:-1]
+for at in r["positions"]:
+    at["refused"], at["from"], at["to"], at["loss"] = "hidden tokens", [], [], []
+print(json.dumps(r))
+X
+results once once.json
+run 0 compare --report once/results.json
+part once learning speed >learning
+part once positions weights >positions
+check "points of 4, 3 and 3 variants" test "$(points once)" = $((3 * 4 + 6 * 3 + 6 * 3))
+check "a legend with the charts" grep -qF 'class="legend"' learning
+check "the reason" grep -qF ': hidden tokens.</li>' positions
+check_not "no legend without charts" grep -qE 'legend|<table' positions
 
 # --- parts without data are left out; one seed ---
 "$python" - "$here/sample.json" >few.json <<'X'

@@ -9,8 +9,8 @@ void la_append_rows(json_t *list, const json_t *rows, const json_t *whose);
 /* --- models.c --- */
 /* The first seed's main run of a problem and variant, if it has ended well; or NULL. */
 const la_run_plan *la_model_run(const la_comparison *k, int problem, int variant);
-/* Makes the record of its positions, entropy, sample and picture.  A model whose checkpoint is gone
- * is passed over, with a note. */
+/* Makes the record of its positions, entropy, sample and picture.  LA_IO: its checkpoint
+ * is gone. */
 la_status          la_measure_model(la_comparison *k, const la_run_plan *r);
 /* Into results.json; of the first problem also as OUT/pictures/VARIANT.svg. */
 la_status          la_put_model(la_comparison *k, const la_run_plan *r, json_t *results);

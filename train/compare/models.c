@@ -148,11 +148,11 @@ la_status la_measure_model(la_comparison *k, const la_run_plan *r) {
     if (found && !la_record_has(found, "positions entropy samples"))
         json_decref(found), found = NULL;
     if (s == LA_OK && !found && access(path, R_OK))
-        fprintf(stderr,
-                "note: %s is gone, so nothing is measured on this model; without "
-                "%s/records/%s.json it is "
-                "trained anew\n",
-                path, k->dir, r->id);
+        s = la_fail(
+            LA_IO,
+            "%s is gone, so nothing is measured on this model: without %s/records/%s.json it is "
+            "trained anew",
+            path, k->dir, r->id);
     else if (s == LA_OK && !found) {
         la_screen_step(k, "the model", k->variant[r->variant].name);
         found = json_pack("{s:[],s:[],s:[]}", "positions", "entropy", "samples");

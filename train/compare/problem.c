@@ -69,25 +69,32 @@ la_status la_problem_count(la_comparison *k, la_problem *p, const la_config *tra
     return LA_OK;
 }
 
-static la_status open_text(la_problem *p, const la_texts *t, const la_config *c) {
+/* Its hash, and what the text is. */
+static void put_corpus(la_problem *p, const la_texts *t) {
     char hash[24];
+    p->hash = la_corpus_hash(&t->corpus);
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)p->hash);
+    json_object_set_new(p->about, "bytes", json_integer(la_corpus_size(&t->corpus)));
+    json_object_set_new(p->about, "hash", json_string(hash));
+    json_object_set_new(p->about, "train_tokens", json_integer(t->train.n));
+    json_object_set_new(p->about, "valid_tokens", json_integer(t->valid.n));
+}
+
+static la_status open_text(la_problem *p, const la_texts *t, const la_config *c) {
     if (!strcmp(c->objective, "causal"))
         LA_TRY(la_prompt_check(t->tokenizer, c->prompt)); /* of samples */
     if (!t->valid.n)
         return la_fail(
             LA_DATA, "%s has no validation part to compare by: take a --val-frac above 0", p->spec);
-    p->hash = la_corpus_hash(&t->corpus);
     p->vocab = la_tokenizer_vocab(t->tokenizer);
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)p->hash);
     p->about =
-        json_pack("{s:s,s:s,s:s,s:o,s:s,s:I,s:I,s:s,s:I,s:I,s:n,s:n,s:[]}", "name", p->name, "kind",
-                  "text", "spec", p->spec, "what",
+        json_pack("{s:s,s:s,s:s,s:o,s:s,s:I,s:n,s:n,s:[]}", "name", p->name, "kind", "text", "spec",
+                  p->spec, "what",
                   json_sprintf("%lld tokens to train on, %lld to validate, vocabulary %lld",
                                (long long)t->train.n, (long long)t->valid.n, (long long)p->vocab),
-                  "measure", "val_loss", "vocab", (json_int_t)p->vocab, "bytes",
-                  (json_int_t)la_corpus_size(&t->corpus), "hash", hash, "train_tokens",
-                  (json_int_t)t->train.n, "valid_tokens", (json_int_t)t->valid.n, "chance",
-                  "context_chance", "baselines");
+                  "measure", "val_loss", "vocab", (json_int_t)p->vocab, "chance", "context_chance",
+                  "baselines");
+    put_corpus(p, t);
     return p->about ? LA_OK : la_fail(LA_NOMEM, "no memory for what is known of %s", p->spec);
 }
 
@@ -97,7 +104,6 @@ static la_status open_task(la_problem *p, const la_texts *t) {
     double         shown = la_task_shown_chance(task);
     p->vocab = t->vocab;
     p->labels = task->labels;
-    if (task->def->on_text) p->hash = la_corpus_hash(&t->corpus);
     la_task_spec(task, 1, spec);
     p->about = json_pack("{s:s,s:s,s:s,s:o,s:s,s:I,s:f,s:o,s:[]}", "name", p->name, "kind", "task",
                          "spec", p->spec, "what",
@@ -106,6 +112,7 @@ static la_status open_task(la_problem *p, const la_texts *t) {
                          "measure", "val_accuracy", "vocab", (json_int_t)p->vocab, "chance",
                          la_task_chance(task), "context_chance",
                          shown > 0 ? json_real(shown) : json_null(), "baselines");
+    if (task->def->on_text) put_corpus(p, t);
     return p->about ? LA_OK : la_fail(LA_NOMEM, "no memory for what is known of %s", p->spec);
 }
 

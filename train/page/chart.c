@@ -42,6 +42,20 @@ void la_chart_y(la_chart *c, double from, double to) {
     if (c) c->y.from = from, c->y.to = to, c->y.fixed = 1;
 }
 
+void la_chart_whole(la_chart *c) {
+    if (c) c->x.whole = 1;
+}
+
+void la_chart_share(la_chart *c) {
+    if (c) c->share = 1;
+}
+
+void la_chart_ends(const la_chart *c, const la_chart_xy *p, double *low, double *high) {
+    const double at = c->by_rows ? p->x : p->y, half = isfinite(p->half) ? p->half : 0;
+    *low = c->share ? fmax(at - half, fmin(at, 0)) : at - half;
+    *high = c->share ? fmin(at + half, fmax(at, 1)) : at + half;
+}
+
 static void add_series(la_chart *c, la_chart_style style, int variant) {
     MORE(c, c->series, c->n_series);
     c->series[c->n_series++] = (la_chart_line){.style = style, .variant = variant};
@@ -77,8 +91,10 @@ static void add_point(la_chart *c, double x, double y, double half) {
     if (s->style == LA_CHART_THIN || s->style == LA_CHART_EARLY) return;
     widen(&c->y, y);
     if (!(half < 1e100)) return;
-    widen(c->by_rows ? &c->x : &c->y, (c->by_rows ? x : y) - half);
-    widen(c->by_rows ? &c->x : &c->y, (c->by_rows ? x : y) + half);
+    double low, high;
+    la_chart_ends(c, &s->points[s->n - 1], &low, &high);
+    widen(c->by_rows ? &c->x : &c->y, low);
+    widen(c->by_rows ? &c->x : &c->y, high);
 }
 
 void la_chart_interval(la_chart *c, double x, double y, double half) {
@@ -148,6 +164,7 @@ static la_status draw(la_page *p, la_chart *c, const char *caption) {
         status = la_gnuplot(script, n, &svg, &svg_n);
     if (status == LA_OK) {
         la_page_put(p, "<figure>");
+        p->figures++;
         status = la_page_svg(p, svg, svg_n, caption);
         if (status == LA_DATA) { /* as with the other pictures: the page goes without it */
             la_page_put(p, "Left out: %s. ", la_error());
@@ -179,4 +196,31 @@ void la_chart_end(la_page *p, la_chart *c, const char *caption) {
         p->status = draw(p, c, caption);
     }
     if (c) drop(c);
+}
+
+/* --- a grid of charts --- */
+void la_charts_begin(la_page *p) {
+    FILE *grid = open_memstream(&p->grid, &p->grid_n);
+    if (!grid) {
+        if (p->status == LA_OK) p->status = la_fail(LA_NOMEM, "no memory for charts");
+        return;
+    }
+    p->around = p->out;
+    p->out = grid;
+    p->figures = 0;
+}
+
+void la_charts_end(la_page *p, const json_t *list, const char *problem) {
+    if (!p->around) return;
+    const int bad = ferror(p->out);
+    if ((fclose(p->out) != 0 || bad) && p->status == LA_OK)
+        p->status = la_fail(LA_NOMEM, "no memory for charts");
+    p->out = p->around;
+    p->around = NULL;
+    if (p->figures && p->status == LA_OK) {
+        if (list) la_page_legend(p, list, problem);
+        fprintf(p->out, "<div class=\"charts\">\n%s</div>\n", p->grid);
+    }
+    free(p->grid);
+    p->grid = NULL;
 }

@@ -27,6 +27,8 @@ typedef struct la_chart la_chart;
 la_chart *la_chart_begin(const char *x_axis, const char *y_axis);
 void la_chart_log(la_chart *c, int x, int y); /* logarithmic axes: only what is above 0 shows */
 void la_chart_y(la_chart *c, double from, double to); /* the range of y, whatever comes     */
+void la_chart_whole(la_chart *c);                     /* x counts: its ticks are whole numbers */
+void la_chart_share(la_chart *c);                     /* of shares: intervals end at 0 and 1 */
 
 void la_chart_series(la_chart *c, la_chart_style style, int variant);
 void la_chart_point(la_chart *c, double x, double y); /* not finite: the line has a gap          */
@@ -43,6 +45,11 @@ double la_chart_row(la_chart *c, const char *name);
 /* Draws it with a caption (a sentence), and frees it.  A chart without a point, or with none that
  * gives it a range, is left out.  Failures are kept in p->status. */
 void la_chart_end(la_page *p, la_chart *c, const char *caption);
+
+/* What is drawn in between stands in a grid below the legend of the variants that have an entry in
+ * `list` about the problem (NULL: no legend).  Without a chart there is neither. */
+void la_charts_begin(la_page *p);
+void la_charts_end(la_page *p, const json_t *list, const char *problem);
 
 /* --- gnuplot.c --- */
 /* Runs gnuplot on a script; *svg is what it wrote, to free().  LA_NAME: there is no gnuplot.

@@ -16,7 +16,7 @@ typedef struct la_chart_line {
 
 typedef struct la_chart_axis {
     char   words[64];
-    int    log, fixed;
+    int    log, fixed, whole;
     double from, to;
 } la_chart_axis;
 
@@ -33,12 +33,16 @@ typedef struct la_chart_name {
 struct la_chart {
     la_chart_axis  x, y;
     int            by_rows; /* y counts down from -1: rows with names                           */
+    int            share;   /* intervals end at 0 and 1                                      */
     la_chart_line *series;
     la_chart_mark *marks;
     la_chart_name *rows;
     size_t         n_series, n_marks, n_rows, n_points;
     int            failed; /* no memory                                                     */
 };
+
+/* The ends of a point's interval; without one, the point itself. */
+void la_chart_ends(const la_chart *c, const la_chart_xy *p, double *low, double *high);
 
 /* gnuplot's commands and data, once the ranges are settled. */
 void la_chart_script(const la_chart *c, FILE *out);

@@ -37,8 +37,11 @@ static void put_seeds(la_page *p, la_chart *c, const char *problem, size_t varia
     }
 }
 
+enum { FEW = 8 }; /* evaluations, up to which each is a point                            */
+
 /* The mean over the runs that count, up to the last evaluation that all of them have.  What comes
- * before a twentieth of them is drawn, and does not widen the range: all begin at equal guesses. */
+ * before a twentieth of them is drawn, and does not widen the range, since all begin at equal
+ * guesses; of a few evaluations nothing is left out. */
 static void put_mean(la_page *p, la_chart *c, const char *problem, size_t variant, against what,
                      const char *measure) {
     const json_t *list = la_page_list(p, "runs"), *run;
@@ -48,9 +51,14 @@ static void put_mean(la_page *p, la_chart *c, const char *problem, size_t varian
         if (la_json_is_of(run, problem, name) && la_json_is_counted(run) && length_of(run) < all)
             all = length_of(run);
     if (all == SIZE_MAX) return;
-    early = all < 2 ? 0 : 1 + (all - 2) / 20;
-    for (int part = 0; part < 2; part++) {
-        la_chart_series(c, part ? LA_CHART_LINE : LA_CHART_EARLY, (int)variant);
+    const int few = all <= FEW;
+    early = few ? 0 : 1 + (all - 2) / 20;
+    for (int part = few; part < 2; part++) {
+        la_chart_series(c,
+                        few    ? LA_CHART_BOTH
+                        : part ? LA_CHART_LINE
+                               : LA_CHART_EARLY,
+                        (int)variant);
         for (size_t k = part ? early : 0; k < (part ? all : early + 1) && k < all; k++) {
             double x = 0, y = 0;
             int    n = 0;
@@ -72,8 +80,10 @@ static void put_levels(la_chart *c, const json_t *problem, int accuracy) {
         la_chart_level(c, la_json_number(problem, "context_chance"), "1/N");
         return;
     }
-    for (size_t i = 0; (b = json_array_get(list, i)); i++)
-        la_chart_level(c, la_json_number(b, "loss"), la_json_text(b, "name"));
+    for (size_t i = 0; (b = json_array_get(list, i)); i++) {
+        char words[LA_NAME_TEXT];
+        la_chart_level(c, la_json_number(b, "loss"), la_baseline_words(b, words));
+    }
 }
 
 static void put_learning(la_page *p, const json_t *problem, int accuracy, against what) {
@@ -115,11 +125,13 @@ static int has_accuracy(la_page *p, const char *problem) {
     return 0;
 }
 
+/* Whether a run that counts was evaluated: the others alone make no chart. */
 static int has_curves(la_page *p, const char *problem) {
     const json_t *list = la_page_list(p, "runs"), *run;
     for (size_t i = 0; (run = json_array_get(list, i)); i++)
-        if (la_json_is_of(run, problem, NULL) && la_json_is_main(run) && length_of(run) > 1)
-            return 1;
+        if (la_json_is_of(run, problem, NULL) && la_json_is_counted(run))
+            for (size_t k = 0; k < length_of(run); k++)
+                if (isfinite(y_of(run, "val_loss", k))) return 1;
     return 0;
 }
 
@@ -129,16 +141,15 @@ void la_page_learning(la_page *p) {
     if (p->no_gnuplot) return; /* the tables before have the results; the curves are in the CSV */
     for (size_t i = 0; (q = json_array_get(list, i)); i++) {
         const char *name = la_json_text(q, "name");
+        const int   both = has_accuracy(p, name);
         if (!has_curves(p, name)) continue;
         if (!begun++) la_page_section(p, "learning", "Learning");
         la_page_put(p, "<h3>%s</h3>\n", name);
-        la_page_legend(p, la_page_list(p, "runs"), name);
-        la_page_put(p, "<div class=\"charts\">\n");
-        const int both = has_accuracy(p, name);
+        la_charts_begin(p);
         for (int accuracy = both; accuracy >= 0; accuracy--)
             for (int what = STEPS; what <= FLOPS; what++)
                 put_learning(p, q, accuracy, (against)what);
-        la_page_put(p, "</div>\n");
+        la_charts_end(p, la_page_list(p, "runs"), name);
     }
 }
 
@@ -162,36 +173,51 @@ static void put_times(la_page *p, const char *problem, double times, double leas
              times == 1 ? "as in training" : "%g times as long as in training", times);
     if (times > least) la_chart_upright(c, length * least / times);
     snprintf(caption, sizeof caption,
-             "%.100s: mean validation loss by position, in windows of %s tokens, %s.%s", problem,
-             la_count_text(length, text), as_long,
+             "%.100s: mean validation loss of the first seed's model by position, in windows of %s "
+             "tokens, %s.%s",
+             problem, la_count_text(length, text), as_long,
              times > least ? " Dotted: where the training windows ended." : "");
     la_chart_end(p, c, caption);
 }
 
-/* Whether two entries were refused the same length for the same reason. */
+/* Whether two entries were refused for the same reason. */
 static int same_refusal(const json_t *a, const json_t *b, const char *problem) {
-    return la_json_is_of(b, problem, NULL) && la_json_count(a, "length") == la_json_count(b, "length") &&
+    return la_json_is_of(b, problem, NULL) &&
            !strcmp(la_json_text(a, "refused"), la_json_text(b, "refused"));
 }
 
+/* Each reason once, after the variants that it is about; it names the length if that matters. */
 static void put_refused(la_page *p, const char *problem) {
     const json_t *list = la_page_list(p, "positions"), *e, *other;
+    const size_t  variants = json_array_size(la_page_list(p, "variants"));
     int           n = 0;
-    char          text[LA_NUMBER_TEXT];
     for (size_t i = 0; (e = json_array_get(list, i)); i++) {
         const char *why = la_json_text(e, "refused");
         size_t      first = 0, names = 0;
         if (!la_json_is_of(e, problem, NULL) || !*why) continue;
         while (!same_refusal(e, json_array_get(list, first), problem)) first++;
         if (first < i) continue; /* said already */
-        la_page_put(p, n++ ? "<li>" : "<ul class=\"plain\">\n<li>");
-        for (size_t j = i; (other = json_array_get(list, j)); j++)
-            if (same_refusal(e, other, problem))
-                la_page_put(p, "%s<b>%s</b>", names++ ? ", " : "", la_json_text(other, "variant"));
-        la_page_put(p, " %s not read %s tokens: %s.</li>\n", names > 1 ? "do" : "does",
-                    la_count_text(la_json_number(e, "length"), text), why);
+        la_page_put(p, n++ ? "<li>" : "<p>Not measured:</p>\n<ul class=\"plain\">\n<li>");
+        for (size_t v = 0; v < variants; v++)
+            for (size_t j = i; (other = json_array_get(list, j)); j++) {
+                if (!same_refusal(e, other, problem) ||
+                    !la_json_is_of(other, NULL, la_page_variant_name(p, v)))
+                    continue;
+                la_page_put(p, "%s<b>%s</b>", names++ ? ", " : "", la_page_variant_name(p, v));
+                break;
+            }
+        la_page_put(p, ": %s.</li>\n", why);
     }
     if (n) la_page_put(p, "</ul>\n");
+}
+
+/* Whether a loss of this problem is known. */
+static int has_losses(la_page *p, const char *problem) {
+    const json_t *list = la_page_list(p, "positions"), *e;
+    for (size_t i = 0; (e = json_array_get(list, i)); i++)
+        if (la_json_is_of(e, problem, NULL) && json_array_size(json_object_get(e, "loss")))
+            return 1;
+    return 0;
 }
 
 static void put_position_table(la_page *p, const char *problem) {
@@ -236,17 +262,17 @@ void la_page_positions(la_page *p) {
     const json_t *list = la_page_list(p, "problems"), *q;
     int           begun = 0;
     for (size_t i = 0; (q = json_array_get(list, i)); i++) {
-        const char *name = la_json_text(q, "name");
+        const char  *name = la_json_text(q, "name");
         const double least = next_times(p, name, 0);
         if (!least) continue;
         if (!begun++) la_page_section(p, "positions", "Positions");
         la_page_put(p, "<h3>%s</h3>\n", name);
         put_refused(p, name);
-        la_page_legend(p, la_page_list(p, "positions"), name);
-        la_page_put(p, "<div class=\"charts\">\n");
+        if (!has_losses(p, name)) continue;
+        la_charts_begin(p);
         for (double times = least; times > 0; times = next_times(p, name, times))
             put_times(p, name, times, least);
-        la_page_put(p, "</div>\n");
+        la_charts_end(p, la_page_list(p, "positions"), name);
         put_position_table(p, name);
     }
 }

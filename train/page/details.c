@@ -44,9 +44,9 @@ void la_page_samples(la_page *p) {
     for (size_t i = 0; (e = json_array_get(list, i)); i++) {
         if (i == 0) la_page_section(p, "samples", "Samples");
         if (was_before(list, i, e)) continue;
-        la_page_put(p,
-                    "<h3>%s, seed %.0f</h3>\n<p>After the prompt <q class=\"prompt\">%s</q></p>\n",
-                    la_json_text(e, "problem"), la_json_count(e, "seed"), la_json_text(e, "prompt"));
+        la_page_put(
+            p, "<h3>%s, seed %.0f</h3>\n<p>After the prompt <q class=\"prompt\">%s</q></p>\n",
+            la_json_text(e, "problem"), la_json_count(e, "seed"), la_json_text(e, "prompt"));
         la_page_put(p, "<div class=\"samples\">\n");
         for (size_t k = i; (f = json_array_get(list, k)); k++)
             if (same_prompt(e, f))
@@ -78,6 +78,49 @@ static void put_sweep_chart(la_page *p, const char *problem) {
         "over the sweep's own seeds. The runs are as long as the others. A ring: chosen.",
         problem);
     la_chart_end(p, c, caption);
+}
+
+/* "The rate chosen for a, b is the highest that was tried, ...": which 1; the lowest: -1. */
+static void put_edge(la_page *p, const char *problem, int which) {
+    const json_t *list = la_page_list(p, "sweeps"), *e, *t;
+    int           n = 0;
+    for (size_t i = 0; (e = json_array_get(list, i)); i++) {
+        const json_t *tried = json_object_get(e, "tried");
+        const double  chosen = la_json_number(e, "chosen");
+        int           edge = isfinite(chosen) && json_array_size(tried) > 1;
+        for (size_t k = 0; (t = json_array_get(tried, k)); k++)
+            if (which * la_json_number(t, "lr") > which * chosen) edge = 0;
+        if (!edge || !la_json_is_of(e, problem, NULL)) continue;
+        la_page_put(p, n++ ? ", <b>%s</b>" : "The rate chosen for <b>%s</b>",
+                    la_json_text(e, "variant"));
+    }
+    if (n)
+        la_page_put(p, " is the %s that was tried: a %s one may be better. ",
+                    which > 0 ? "highest" : "lowest", which > 0 ? "higher" : "lower");
+}
+
+/* How the rates were chosen, and where more of them should be tried. */
+static void put_choice(la_page *p, const json_t *problem) {
+    const json_t *list = la_page_list(p, "sweeps"), *e, *t;
+    const char   *name = la_json_text(problem, "name");
+    double        least = INFINITY, most = 0;
+    for (size_t i = 0; (e = json_array_get(list, i)); i++)
+        for (size_t k = 0; (t = json_array_get(json_object_get(e, "tried"), k)); k++)
+            if (la_json_is_of(e, name, NULL) && la_json_count(t, "n") > 0) {
+                least = fmin(least, la_json_count(t, "n"));
+                most = fmax(most, la_json_count(t, "n"));
+            }
+    la_page_put(p, "<p>");
+    if (most > 0) {
+        la_page_put(p, "Chosen by the validation loss, from ");
+        if (least < most) la_page_put(p, "%.0f to ", least);
+        la_page_put(p, "%.0f seed%s for each rate", most, most == 1 ? "" : "s");
+        la_page_put(p, strcmp(la_json_text(problem, "measure"), "val_accuracy")
+                           ? ". "
+                           : "; the findings are of accuracy. ");
+    }
+    for (int which = 1; which >= -1; which -= 2) put_edge(p, name, which);
+    la_page_put(p, "</p>\n");
 }
 
 static void put_sweep_table(la_page *p, const char *problem) {
@@ -117,11 +160,11 @@ void la_page_sweeps(la_page *p) {
         if (!n) continue;
         if (!begun++) la_page_section(p, "rates", "Learning rates");
         la_page_put(p, "<h3>%s</h3>\n", name);
-        la_page_legend(p, sweeps, name);
-        la_page_put(p, "<div class=\"charts\">\n");
+        put_choice(p, q);
+        la_charts_begin(p);
         put_sweep_chart(p, name);
-        la_page_put(p, "</div>\n<details%s><summary>All rates</summary>\n",
-                    p->no_gnuplot ? " open" : "");
+        la_charts_end(p, sweeps, name);
+        la_page_put(p, "<details%s><summary>All rates</summary>\n", p->no_gnuplot ? " open" : "");
         put_sweep_table(p, name);
         la_page_put(p, "</details>\n");
     }
@@ -144,7 +187,44 @@ void la_page_settings(la_page *p) {
 }
 
 /* --- runs --- */
-static void put_run(la_page *p, const json_t *r) {
+/* Options that stand in columns of their own. */
+static int has_column(const char *key) {
+    return !strcmp(key, "attn") || !strcmp(key, "task") || !strcmp(key, "seed") ||
+           !strcmp(key, "lr");
+}
+
+/* Whether all runs have this value of an option. */
+static int is_common(const json_t *runs, const char *key, const json_t *value) {
+    const json_t *r;
+    for (size_t i = 0; (r = json_array_get(runs, i)); i++) {
+        const json_t *other = json_object_get(json_object_get(r, "options"), key);
+        if (!other || !json_equal(other, value)) return 0;
+    }
+    return 1;
+}
+
+/* What a run has other than some of the rest; counts it, and writes it or not. */
+static void put_options(la_page *p, const json_t *r, int write, int *n) {
+    json_t     *value, *options = json_object_get(r, "options");
+    const char *key;
+    json_object_foreach(options, key, value) {
+        if (has_column(key) || is_common(la_page_list(p, "runs"), key, value)) continue;
+        if (write) {
+            la_page_put(p, *n ? " %s=" : "%s=", key);
+            la_page_value(p, value);
+        }
+        (*n)++;
+    }
+}
+
+static int options_differ(la_page *p) {
+    const json_t *list = la_page_list(p, "runs"), *r;
+    int           n = 0;
+    for (size_t i = 0; (r = json_array_get(list, i)); i++) put_options(p, r, 0, &n);
+    return n > 0;
+}
+
+static void put_run(la_page *p, const json_t *r, int options) {
     const json_t *final = json_object_get(r, "final"), *timing = json_object_get(r, "timing");
     const char   *message = la_json_text(r, "message"), *status = la_json_text(r, "status");
     const int     bad = strcmp(status, "diverged") == 0 || strcmp(status, "failed") == 0;
@@ -154,6 +234,12 @@ static void put_run(la_page *p, const json_t *r) {
     la_table_cell(p, "%g", la_json_number(r, "lr"));
     la_page_put(p, "<td>%s</td><td class=\"%s\">%s%s%s</td>", la_json_text(r, "purpose"),
                 bad ? "bad" : "", status, *message ? ": " : "", message);
+    if (options) {
+        int n = 0;
+        la_page_put(p, "<td class=\"words\">");
+        put_options(p, r, 1, &n);
+        la_page_put(p, "</td>");
+    }
     la_table_count(p, la_json_number(r, "steps"));
     la_table_cell(p, "%.4f", la_json_number(final, "val_loss"));
     la_table_cell(p, "%.4f", la_json_number(final, "val_accuracy"));
@@ -172,6 +258,7 @@ static void put_run(la_page *p, const json_t *r) {
 void la_page_runs(la_page *p) {
     const json_t *list = la_page_list(p, "runs"), *r;
     if (!json_array_size(list)) return;
+    const int options = options_differ(p);
     la_page_section(p, "runs", "Runs");
     la_page_put(p, "<details><summary>All %d runs</summary>\n", (int)json_array_size(list));
     la_table_begin(p, "Runs; those of a sweep chose the learning rate and count nowhere else");
@@ -181,6 +268,7 @@ void la_page_runs(la_page *p) {
     la_table_column(p, "rate", "learning rate");
     la_table_words(p, "purpose");
     la_table_words(p, "status");
+    if (options) la_table_words(p, "options that differ");
     la_table_column(p, "steps", "done");
     la_table_column(p, "loss", "of validation, nats a token");
     la_table_column(p, "accuracy", "of validation");
@@ -194,7 +282,7 @@ void la_page_runs(la_page *p) {
     la_table_column(p, "tokens/s", "");
     la_table_column(p, "peak memory", "most in use at a line of metrics");
     la_table_body(p);
-    for (size_t i = 0; (r = json_array_get(list, i)); i++) put_run(p, r);
+    for (size_t i = 0; (r = json_array_get(list, i)); i++) put_run(p, r, options);
     la_table_end(p);
     la_page_put(p, "</details>\n");
 }

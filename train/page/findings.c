@@ -26,17 +26,26 @@ static int by_accuracy(const void *a, const void *b) {
 
 enum { GUESSES = 2 }; /* references of a task beside its baselines                       */
 
-static void add_baseline(la_findings *f, const char *name, double measure, double loss) {
+static void add_guess(la_findings *f, const char *name, double measure) {
+    if (!isfinite(measure)) return;
+    f->rows[f->n] = (la_finding){.measure = measure, .loss = NAN, .variant = -1};
+    snprintf(f->rows[f->n].words, LA_NAME_TEXT, "%s", name);
+    f->n++;
+}
+
+static void add_baseline(la_findings *f, const json_t *b, double measure, double loss) {
     if (!isfinite(measure) && !isfinite(loss)) return;
-    f->rows[f->n++] =
-        (la_finding){.name = name, .measure = measure, .loss = loss, .variant = -1};
+    f->rows[f->n] = (la_finding){.measure = measure, .loss = loss, .variant = -1};
+    la_baseline_words(b, f->rows[f->n].words);
+    f->counts |= la_baseline_counts(b);
+    f->n++;
 }
 
 /* The rows are to be freed. */
 static void gather(la_page *p, la_findings *f) {
     const json_t *list = la_page_list(p, "summary"), *s, *b;
-    const size_t  most = json_array_size(list) +
-                        json_array_size(json_object_get(f->problem, "baselines")) + GUESSES;
+    const size_t  most =
+        json_array_size(list) + json_array_size(json_object_get(f->problem, "baselines")) + GUESSES;
     f->rows = calloc(most, sizeof *f->rows);
     if (!f->rows) {
         if (p->status == LA_OK) p->status = la_fail(LA_NOMEM, "no memory for %zu findings", most);
@@ -54,12 +63,12 @@ static void gather(la_page *p, la_findings *f) {
     list = json_object_get(f->problem, "baselines");
     for (size_t i = 0; (b = json_array_get(list, i)); i++) {
         const double loss = la_json_number(b, "loss");
-        add_baseline(f, la_json_text(b, "name"), f->accuracy ? NAN : loss, loss);
+        add_baseline(f, b, f->accuracy ? NAN : loss, loss);
     }
     if (f->accuracy) {
-        add_baseline(f, "a guess among all answers", la_json_number(f->problem, "chance"), NAN);
-        add_baseline(f, "a guess among the answers in the row",
-                     la_json_number(f->problem, "context_chance"), NAN);
+        add_guess(f, "a guess among all answers", la_json_number(f->problem, "chance"));
+        add_guess(f, "a guess among the answers in the row",
+                  la_json_number(f->problem, "context_chance"));
     }
     qsort(f->rows, f->n, sizeof *f->rows, f->accuracy ? by_accuracy : by_loss);
 }
@@ -98,8 +107,7 @@ static void put_best(la_page *p, const la_findings *f) {
         la_page_put(p, " ± %.4f (%.0f seeds; half width of the 95 %% confidence interval). ", half,
                     n);
     else
-        la_page_put(p, ", from %.0f seed%s: no interval, and no difference can be told from chance. ",
-                    n, n == 1 ? "" : "s");
+        la_page_put(p, ", from %.0f seed%s: no interval. ", n, n == 1 ? "" : "s");
 }
 
 /* "Higher than softmax: a (+0.01), b (+0.02). "; which: 1 above, -1 below, 0 not told apart */
@@ -157,9 +165,11 @@ static void put_lost(la_page *p, const la_findings *f) {
     }
 }
 
+/* "No variant is below 1.6700, the loss of 5-gram counts. ": of the best reference. */
 static void put_against_counting(la_page *p, const la_findings *f) {
     const la_finding *base = best_of(f, 1);
-    int               better = 0, variants = 0;
+    const char       *side = f->accuracy ? "above" : "below";
+    int               better = 0, variants = 0, n = 0;
     if (!base) return;
     for (size_t i = 0; i < f->n; i++) {
         const la_finding *r = &f->rows[i];
@@ -167,10 +177,19 @@ static void put_against_counting(la_page *p, const la_findings *f) {
         variants++;
         better += f->accuracy ? r->measure > base->measure : r->measure < base->measure;
     }
-    la_page_put(p,
-                "%d of %d variants are better than the best reference without a model, "
-                "<b>%s</b> with %.4f. ",
-                better, variants, base->name, base->measure);
+    if (!variants) return;
+    if (better == variants && variants > 1)
+        la_page_put(p, "Every variant is %s ", side);
+    else if (!better)
+        la_page_put(p, "No variant is %s ", side);
+    else /* the best are the first */
+        la_page_put(p, f->accuracy ? "Above " : "Below ");
+    la_page_put(p, "%.4f, the %s of <b>%s</b>", base->measure, la_findings_measure(f), base->words);
+    if (better && (better < variants || variants == 1))
+        for (size_t i = 0; n < better; i++)
+            if (f->rows[i].summary)
+                la_page_put(p, n++ ? ", <b>%s</b>" : ": <b>%s</b>", f->rows[i].name);
+    la_page_put(p, ". ");
 }
 
 static void put_problem(la_page *p, const json_t *problem) {
@@ -191,14 +210,33 @@ static void put_problem(la_page *p, const json_t *problem) {
     la_page_put(p, "</p>\n");
     la_findings_chart(p, &f);
     la_findings_table(p, &f);
+    if (f.counts)
+        la_page_put(p,
+                    "<p class=\"note\">Counts are interpolated Witten-Bell counts of the training "
+                    "part, evaluated on the same tokens; their context runs across windows.</p>\n");
     free(f.rows);
+}
+
+/* Of any entry, those that were lost too. */
+static double most_seeds(la_page *p) {
+    const json_t *list = la_page_list(p, "summary"), *s;
+    double        most = 0;
+    for (size_t i = 0; (s = json_array_get(list, i)); i++)
+        most = fmax(most, la_json_count(s, "n") + la_json_count(s, "diverged") +
+                              la_json_count(s, "failed"));
+    return most;
 }
 
 void la_page_findings(la_page *p) {
     const json_t *list = la_page_list(p, "problems"), *q;
     if (!json_array_size(la_page_list(p, "summary"))) return;
     la_page_section(p, "findings", "Findings");
-    la_page_put(p, "<p>Differences and p values compare each variant with the first alone, and are "
-                   "not corrected for the number of comparisons.</p>\n");
+    if (most_seeds(p) > 1)
+        la_page_put(p, "<p>Differences are to the first variant, paired by seed. Intervals are "
+                       "Student's t at 95 %%; p is of a two-sided paired t test, not corrected for "
+                       "the number of comparisons.</p>\n");
+    else
+        la_page_put(p, "<p>One seed has no interval and no p: whether a difference is more than "
+                       "chance cannot be told from it.</p>\n");
     for (size_t i = 0; (q = json_array_get(list, i)); i++) put_problem(p, q);
 }

@@ -6,7 +6,8 @@
 /* A variant's summary, or a baseline. */
 typedef struct la_finding {
     const json_t *summary; /* NULL: a baseline                                              */
-    const char   *name;    /* of the results: theirs                                      */
+    const char   *name;    /* of a variant, in the results                               */
+    char          words[LA_NAME_TEXT]; /* of a baseline                                   */
     double        measure; /* loss or accuracy: what the order goes by                   */
     double        loss;
     int           variant; /* its place; -1: a baseline                                     */
@@ -16,6 +17,7 @@ typedef struct la_findings {
     const json_t *problem;
     const char   *name;
     int           accuracy; /* is the measure: more is better                              */
+    int           counts;   /* a baseline is of n-grams                                    */
     la_finding   *rows;     /* n, the best first                                           */
     size_t        n;
 } la_findings;

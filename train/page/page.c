@@ -55,6 +55,18 @@ int la_json_is_counted(const json_t *run) {
     return la_json_is_main(run) && strcmp(status, "diverged") != 0 && strcmp(status, "failed") != 0;
 }
 
+int la_baseline_counts(const json_t *baseline) {
+    const char  *name = la_json_text(baseline, "name");
+    const size_t n = strlen(name);
+    return n >= 4 && strcmp(name + n - 4, "gram") == 0;
+}
+
+const char *la_baseline_words(const json_t *baseline, char buf[LA_NAME_TEXT]) {
+    snprintf(buf, LA_NAME_TEXT, "%.48s%s", la_json_text(baseline, "name"),
+             la_baseline_counts(baseline) ? " counts" : "");
+    return buf;
+}
+
 /* --- HTML --- */
 static void put_point(FILE *out, uint32_t point) {
     char bytes[4];

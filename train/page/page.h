@@ -15,7 +15,11 @@ typedef struct la_page {
     const char   *pictures_dir; /* NULL: no pictures                                       */
     int           drawings;     /* charts and pictures so far: each id begins with its number */
     int           no_gnuplot;   /* it is not there: the page does without charts           */
-    la_status     status;       /* of the first chart that failed; its sentence is la_error() */
+    FILE         *around;       /* out, while the charts of a grid are gathered           */
+    char         *grid;         /* these, of grid_n bytes                                 */
+    size_t        grid_n;
+    int           figures; /* in it                                                  */
+    la_status     status;  /* of the first chart that failed; its sentence is la_error() */
 } la_page;
 
 /* --- results.json: a number that is null or not there is NAN, a string "" --- */
@@ -31,6 +35,11 @@ const char   *la_page_variant_name(const la_page *p, size_t i);
 int la_json_is_of(const json_t *entry, const char *problem, const char *variant);
 int la_json_is_main(const json_t *run);    /* not of a sweep                                */
 int la_json_is_counted(const json_t *run); /* of those: neither diverged nor failed         */
+
+/* A baseline's name in words: "5-gram counts". */
+enum { LA_NAME_TEXT = 64 };
+const char *la_baseline_words(const json_t *baseline, char buf[LA_NAME_TEXT]);
+int         la_baseline_counts(const json_t *baseline); /* it is of n-grams                 */
 
 /* --- HTML --- */
 /* printf for %s, %d and %e %f %g, where each %s is escaped: only the format holds markup. */

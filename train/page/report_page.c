@@ -5,13 +5,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/page/page.h"
 #include "train/page/files.h"
+#include "train/page/page.h"
 #include "train/save_file.h"
 
 /* --- the top --- */
 static void put_pair(la_page *p, const char *name, const char *value) {
     la_page_put(p, "<dt>%s</dt><dd>%s</dd>\n", name, value);
+}
+
+enum { VALUES_TEXT = 128 };
+
+/* How many values the timing of runs has of this, and which: "1 and 2"; the least first. */
+static int values_of(la_page *p, const char *key, char text[VALUES_TEXT]) {
+    const json_t *list = la_page_list(p, "runs"), *r;
+    double        last = -INFINITY, next;
+    int           n = 0;
+    size_t        at = 0;
+    do {
+        next = INFINITY;
+        for (size_t i = 0; (r = json_array_get(list, i)); i++) {
+            const double x = la_json_number(json_object_get(r, "timing"), key);
+            if (x > last && x < next) next = x;
+        }
+        if (!isfinite(next)) break;
+        if (text && at < VALUES_TEXT - 40)
+            at += (size_t)snprintf(text + at, VALUES_TEXT - at, n ? " and %.6g" : "%.6g", next);
+        last = next;
+        n++;
+    } while (1);
+    return n;
 }
 
 static void put_machine(la_page *p) {
@@ -27,6 +50,18 @@ static void put_machine(la_page *p) {
     put_pair(p, "vector instructions", la_json_text(m, "vectors"));
     put_pair(p, "BLAS", la_json_text(m, "blas"));
     la_page_put(p, "</dl>\n");
+    if (values_of(p, "jobs", NULL) > 1 || values_of(p, "threads", NULL) > 1) {
+        char      jobs[VALUES_TEXT], threads[VALUES_TEXT];
+        const int more = values_of(p, "jobs", jobs) > 1;
+        if (values_of(p, "threads", threads) > 1 && more)
+            la_page_put(p,
+                        "<p>Times of runs were taken with %s jobs side by side and %s threads "
+                        "each: compare them with care.</p>\n",
+                        jobs, threads);
+        else
+            la_page_put(p, "<p>Times of runs were taken with %s %s: compare them with care.</p>\n",
+                        more ? jobs : threads, more ? "jobs side by side" : "threads");
+    }
 }
 
 static void put_variants(la_page *p) {
@@ -79,15 +114,45 @@ static void put_problems(la_page *p) {
     la_table_end(p);
 }
 
+/* The length of the first word of a shell's command: up to a space outside of quotes. */
+static size_t word_of(const char *s) {
+    char   quote = 0;
+    size_t n = 0;
+    for (; s[n] && (quote || s[n] != ' '); n++) {
+        if (s[n] == '\\' && quote != '\'' && s[n + 1])
+            n++;
+        else if (quote ? s[n] == quote : s[n] == '\'' || s[n] == '"')
+            quote = quote ? 0 : s[n];
+    }
+    return n;
+}
+
+/* Each word is a box of its own, so that no line ends within one that fits into a line. */
+static void put_words(la_page *p, const char *s) {
+    while (*s) {
+        const size_t n = word_of(s);
+        char        *word = strndup(s, n);
+        if (!word) {
+            if (p->status == LA_OK) p->status = la_fail(LA_NOMEM, "no memory for a command");
+            return;
+        }
+        if (n) la_page_put(p, "<span>%s</span>", word);
+        free(word);
+        s += n;
+        if (*s) la_page_put(p, " ");
+        s += *s == ' ';
+    }
+}
+
 void la_page_header(la_page *p) {
     la_page_section(p, "what", "What was compared");
     put_variants(p);
     put_problems(p);
     la_page_put(p, "<h3>Program and machine</h3>\n");
     put_machine(p);
-    la_page_put(
-        p, "<h3>The same again</h3>\n<div class=\"command\"><pre><code>%s</code></pre></div>\n",
-        la_json_text(p->results, "command"));
+    la_page_put(p, "<h3>The same again</h3>\n<div class=\"command\"><pre><code>");
+    put_words(p, la_json_text(p->results, "command"));
+    la_page_put(p, "</code></pre></div>\n");
 }
 
 /* --- the frame --- */
@@ -100,8 +165,9 @@ static void put_incomplete(la_page *p) {
     if (n)
         la_page_put(p, "What could not be measured is left out:\n<ul class=\"plain\">\n");
     else
-        la_page_put(p, "The comparison was stopped before its end: what is missing is left out, and "
-                       "what is here may rest on fewer runs than were asked for.");
+        la_page_put(p,
+                    "The comparison was stopped before its end: what is missing is left out, and "
+                    "what is here may rest on fewer runs than were asked for.");
     for (size_t i = 0; (why = json_array_get(missing, i)); i++) {
         la_page_put(p, "<li>");
         la_page_value(p, why);
@@ -114,6 +180,7 @@ static void put_top(la_page *p, FILE *out) {
     const json_t *variants = la_page_list(p, "variants");
     const int     n = (int)json_array_size(variants);
     const int     problems = (int)json_array_size(la_page_list(p, "problems"));
+    const char   *date = la_json_text(json_object_get(p->results, "machine"), "date");
     FILE         *body = p->out;
     p->out = out;
     la_page_put(p, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -126,8 +193,9 @@ static void put_top(la_page *p, FILE *out) {
     fputs(la_page_css, out);
     la_page_put(p,
                 "</style>\n</head>\n<body>\n<header>\n<h1>Attention compared</h1>\n"
-                "<p class=\"lead\">%d variant%s on %d problem%s.</p>\n",
+                "<p class=\"lead\">%d variant%s on %d problem%s",
                 n, n == 1 ? "" : "s", problems, problems == 1 ? "" : "s");
+    la_page_put(p, *date ? "; results of <span class=\"whole\">%s</span>.</p>\n" : ".</p>\n", date);
     put_incomplete(p);
     if (p->no_gnuplot)
         la_page_put(p, "<p class=\"warning\" role=\"note\"><strong>No charts.</strong> They are "

@@ -82,6 +82,7 @@ static void put_states(la_page *p, const json_t *problem) {
     la_chart   *c = la_chart_begin("state of one text (KiB)", "validation accuracy");
     la_chart_log(c, 1, 0);
     la_chart_y(c, 0, 1.02);
+    la_chart_share(c);
     for (size_t v = 0; v < json_array_size(la_page_list(p, "variants")); v++) {
         const char *variant = la_page_variant_name(p, v);
         la_chart_series(c, LA_CHART_POINT, (int)v);
@@ -93,7 +94,7 @@ static void put_states(la_page *p, const json_t *problem) {
     la_chart_level(c, la_json_number(problem, "context_chance"), "1/N");
     snprintf(caption, sizeof caption,
              "%.100s: accuracy against the size of the state at the end of a training window, mean "
-             "over seeds with its 95 %% confidence interval.",
+             "over seeds with its 95 %% confidence interval, cut at 0 and 1.",
              name);
     la_chart_end(p, c, caption);
 }
@@ -128,11 +129,10 @@ void la_page_retrieval(la_page *p) {
     for (size_t i = 0; (q = json_array_get(list, i)); i++) tasks += is_task(q);
     if (!tasks || !json_array_size(la_page_list(p, "summary"))) return;
     la_page_section(p, "retrieval", "Retrieval");
-    la_page_legend(p, la_page_list(p, "summary"), NULL);
-    la_page_put(p, "<div class=\"charts\">\n");
+    la_charts_begin(p);
     put_pairs(p);
     for (size_t i = 0; (q = json_array_get(list, i)); i++)
         if (is_task(q)) put_states(p, q);
-    la_page_put(p, "</div>\n");
+    la_charts_end(p, la_page_list(p, "summary"), NULL);
     put_tasks(p);
 }

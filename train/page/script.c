@@ -18,6 +18,7 @@ enum {
     ABOVE = 14,
     BELOW = 62, /* the axis, its numbers and words                                     */
     LETTERS = 66,
+    RIGHT = 28, /* half of the last number                                               */
 };
 
 /* --- words --- */
@@ -57,7 +58,7 @@ static double nice_step(double span, int parts) { /* 1, 2 or 5 times a power of 
 }
 
 static void put_linear(FILE *out, const la_chart_axis *a) {
-    const double step = nice_step(a->to - a->from, 6);
+    const double nice = nice_step(a->to - a->from, 6), step = a->whole ? fmax(nice, 1) : nice;
     const double first = fmax(ceil(a->from / step - 1e-9), a->log ? 1 : -HUGE_VAL);
     /* i and not first is counted up: past 2^53 a number plus 1 is the same number */
     for (int i = 0; (first + i) * step <= a->to + 1e-9 * step; i++) {
@@ -66,13 +67,14 @@ static void put_linear(FILE *out, const la_chart_axis *a) {
     }
 }
 
-/* Whole powers of ten, with 2 and 5 times these where there are few.  -1: there would be fewer than
- * three, and nothing is written. */
-static int put_log(FILE *out, const la_chart_axis *a) {
-    static const int part[] = {1, 2, 5};
-    const double     decades = log10(a->to / a->from), first = floor(log10(a->from));
-    const int        every = decades > 7 ? (int)ceil(decades / 6) : 1;
-    const int        parts = decades < 2.2 ? 3 : 1, last = (int)ceil(decades) + 1;
+/* Whole powers of ten, or these in 3 or 6 parts.  -1: there would be fewer than three, and nothing
+ * is written. */
+static int put_log(FILE *out, const la_chart_axis *a, int parts) {
+    static const double three[] = {1, 2, 5}, six[] = {1, 1.5, 2, 3, 5, 7};
+    const double       *part = parts == 6 ? six : three;
+    const double        decades = log10(a->to / a->from), first = floor(log10(a->from));
+    const int           every = decades > 7 ? (int)ceil(decades / 6) : 1;
+    const int           last = (int)ceil(decades) + 1;
     for (int write = 0; write < 2; write++) {
         int n = 0;
         for (int k = 0; k < (last + 1) * parts; k++) {
@@ -92,7 +94,10 @@ static void put_axis(FILE *out, const la_chart_axis *a, char name) {
     fprintf(out, "set %clabel ", name);
     put_quoted(out, a->words);
     fprintf(out, " offset %s\nset %ctics (", name == 'x' ? "0,.2" : "0,0", name);
-    if (!a->log || put_log(out, a) < 0) put_linear(out, a);
+    const int wide = a->to / a->from > 160; /* there, powers of ten are enough */
+    if (!a->log ||
+        ((!wide || put_log(out, a, 1) < 0) && put_log(out, a, 3) < 0 && put_log(out, a, 6) < 0))
+        put_linear(out, a);
     fputs(") nomirror scale 0 textcolor rgb '#444444'\n", out);
 }
 
@@ -168,11 +173,14 @@ static void put_data(const la_chart *c, FILE *out) {
         above += top;
         fprintf(out, "$d%zu << EOD\n", i);
         for (size_t j = 0; j < s->n; j++)
-            if (isfinite(s->points[j].x))
-                fprintf(out, "%.9g %.9g %.9g\n", s->points[j].x, top ? y : s->points[j].y,
-                        isfinite(s->points[j].half) ? s->points[j].half : 0);
-            else
+            if (isfinite(s->points[j].x)) {
+                double low, high;
+                la_chart_ends(c, &s->points[j], &low, &high);
+                fprintf(out, "%.9g %.9g %.9g %.9g\n", s->points[j].x, top ? y : s->points[j].y, low,
+                        high);
+            } else {
                 fputs("\n", out);
+            }
         fputs("EOD\n", out);
     }
 }
@@ -200,7 +208,7 @@ static void put_plot(const la_chart *c, FILE *out, size_t i) {
         fprintf(out, " with points pt 7 ps .45 lc rgb '#70%06X'", look.colour);
         break;
     case LA_CHART_POINT:
-        fprintf(out, ":3 with %s lw 2 pt %d ps 1 lc rgb '#%06X'", bars, look.point, look.colour);
+        fprintf(out, ":3:4 with %s lw 2 pt %d ps 1 lc rgb '#%06X'", bars, look.point, look.colour);
         break;
     case LA_CHART_RING:
         fprintf(out, " with points pt 6 ps 1.9 lw 2 lc rgb '#%06X'", look.colour);
@@ -238,7 +246,7 @@ void la_chart_script(const la_chart *chart, FILE *out) {
         put_axis(out, &c.y, 'y');
     }
     const double beside = fmin(8 + 6.6 * (double)longest(&c), .36 * WIDTH);
-    fprintf(out, "set rmargin at screen %.4f\n", 1 - fmax(beside, 14) / WIDTH);
+    fprintf(out, "set rmargin at screen %.4f\n", 1 - fmax(beside, RIGHT) / WIDTH);
     put_marks(&c, out);
     put_data(&c, out);
     int n = 0;

@@ -77,7 +77,7 @@ static const json_t *slope_of(la_page *p, const char *variant, const char *what)
 static void put_slope(la_page *p, const json_t *e) {
     const double slope = la_json_number(e, "slope"), error = la_json_number(e, "error");
     char         from[LA_NUMBER_TEXT], to[LA_NUMBER_TEXT];
-    if (!isfinite(slope)) {
+    if (!isfinite(slope) || la_json_count(e, "n") < 3) { /* two points are on any line */
         la_page_put(p, "<td class=\"n\">–</td><td></td>");
         return;
     }
@@ -87,6 +87,23 @@ static void put_slope(la_page *p, const json_t *e) {
                 la_count_text(la_json_number(e, "to"), to));
 }
 
+/* The least length at which both this variant and the first were measured; 0: none. */
+static double shortest(la_page *p, const char *variant) {
+    const json_t *list = measured(p, "length"), *e, *f;
+    double        least = 0;
+    for (size_t i = 0; (e = json_array_get(list, i)); i++) {
+        const double length = la_json_number(e, "length");
+        if (!la_json_is_of(e, NULL, variant) || !isfinite(la_json_number(e, "ms_per_step")))
+            continue;
+        for (size_t k = 0; (f = json_array_get(list, k)); k++)
+            if (la_json_is_of(f, NULL, la_page_variant_name(p, 0)) &&
+                la_json_number(f, "length") == length &&
+                isfinite(la_json_number(f, "ms_per_step")) && (!least || length < least))
+                least = length;
+    }
+    return least;
+}
+
 static void put_crossover(la_page *p, const char *variant, int first) {
     const json_t *list = measured(p, "crossover"), *e;
     char          text[LA_NUMBER_TEXT];
@@ -94,8 +111,9 @@ static void put_crossover(la_page *p, const char *variant, int first) {
         const double length = la_json_number(e, "length");
         if (!la_json_is_of(e, NULL, variant)) continue;
         if (isfinite(length))
-            la_page_put(p, "<td class=\"n\" data-v=\"%.9g\">%s</td>", length,
-                        la_count_text(length, text));
+            la_page_put(p, "<td class=\"n\" data-v=\"%.9g\">%s%s</td>", length,
+                        la_count_text(length, text),
+                        length == shortest(p, variant) ? " or less" : "");
         else
             la_page_put(p, "<td class=\"n\">nowhere</td>");
         return;
@@ -215,10 +233,11 @@ void la_page_speed(la_page *p) {
     const json_t *length = measured(p, "length"), *decode = measured(p, "decode");
     if (!json_array_size(length) && !json_array_size(decode)) return;
     la_page_section(p, "speed", "Speed and memory");
-    la_page_legend(p, json_array_size(length) ? length : decode, NULL);
-    la_page_put(p, "<div class=\"charts\">\n");
+    la_page_put(p, "<p>Measured with the options of the first problem, <b>%s</b>.</p>\n",
+                la_json_text(json_array_get(la_page_list(p, "problems"), 0), "name"));
+    la_charts_begin(p);
     for (size_t i = 0; i < sizeof charts / sizeof *charts; i++) put_chart(p, &charts[i]);
-    la_page_put(p, "</div>\n");
+    la_charts_end(p, json_array_size(length) ? length : decode, NULL);
     put_notes(p);
     put_slopes(p);
     la_page_put(p, "<details><summary>All times, sizes, and what was refused</summary>\n");

@@ -25,9 +25,11 @@ static void put_entropy(la_page *p, const char *problem) {
     const int     layers = number_of(p, problem, "layer");
     const double  heads = number_of(p, problem, "head");
     const size_t  variants = json_array_size(la_page_list(p, "variants"));
-    char          caption[384];
-    la_chart     *c = la_chart_begin("layer (within it: heads from left to right)",
-                                     "entropy / entropy of equal weights");
+    const int     masked =
+        !strcmp(la_json_text(json_object_get(p->results, "settings"), "objective"), "mlm");
+    char      caption[512];
+    la_chart *c = la_chart_begin("layer (within it: heads from left to right)",
+                                 "entropy / entropy of equal weights");
     for (size_t v = 0; v < variants; v++) {
         la_chart_series(c, LA_CHART_POINT, (int)v);
         for (size_t i = 0; (e = json_array_get(list, i)); i++) {
@@ -38,13 +40,16 @@ static void put_entropy(la_page *p, const char *problem) {
                            la_json_number(e, "mean") / la_json_number(e, "uniform"));
         }
     }
+    la_chart_whole(c);
     la_chart_y(c, 0, 1.04);
     la_chart_level(c, 1, "equal");
     for (int layer = 1; layer < layers; layer++) la_chart_upright(c, layer - .5);
-    snprintf(caption, sizeof caption,
-             "%.100s: entropy of the weights of each head, as a part of that of equal weights over "
-             "the same tokens. 1: all tokens alike; near 0: one token.",
-             problem);
+    snprintf(
+        caption, sizeof caption,
+        "%.100s: entropy of the weights of each head of the first seed's model, as a part of that "
+        "of equal weights over all tokens %s, so that a window or a sparse pattern cannot reach "
+        "1. 1: all tokens alike; near 0: one token.",
+        problem, masked ? "of the window" : "before");
     la_chart_end(p, c, caption);
 }
 
@@ -86,10 +91,9 @@ void la_page_entropy(la_page *p) {
             la_page_put(p, "<p>Weights are taken as |w| / sum |w|.</p>\n");
         }
         la_page_put(p, "<h3>%s</h3>\n", name);
-        la_page_legend(p, la_page_list(p, "entropy"), name);
-        la_page_put(p, "<div class=\"charts\">\n");
+        la_charts_begin(p);
         put_entropy(p, name);
-        la_page_put(p, "</div>\n");
+        la_charts_end(p, la_page_list(p, "entropy"), name);
         put_entropy_table(p, name);
     }
 }
@@ -121,8 +125,9 @@ void la_page_pictures(la_page *p) {
         if (access(path, R_OK)) continue;
         if (!begun++) {
             la_page_section(p, "pictures", "Attention");
-            la_page_put(p, "<p>What each token of a text looks at: a row of a picture has the "
-                           "weights of one token.</p>\n");
+            la_page_put(p, "<p>What each token of the beginning of the validation text looks at, "
+                           "in the first seed's model: a row of a picture has the weights of one "
+                           "token.</p>\n");
         }
         put_picture(p, name, path);
     }
