@@ -160,6 +160,7 @@ START_TEST(defaults_are_those_of_the_specification) {
             {"repeats", "0"},
             {"json", "off"},
             {"n-mlp", "0"},
+        {"on-nonfinite", "stop"},
             {"seeds", "3"},
             {"sweep-seeds", "1"},
             {"budget", ""},

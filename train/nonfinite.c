@@ -18,10 +18,9 @@ la_status la_nonfinite_parse(const char *text, la_nonfinite *out) {
             *out = (la_nonfinite){LA_NONFINITE_SKIP, (int64_t)n};
             return LA_OK;
         }
-    } else if (!strcmp(text, "rollback") ||
-               (!strncmp(text, rollback, sizeof rollback - 1) &&
-                la_read_number(text + sizeof rollback - 1, 1, &n) && n >= 0 &&
-                n <= LA_MAX_ROLLBACKS)) {
+    } else if (!strcmp(text, "rollback") || (!strncmp(text, rollback, sizeof rollback - 1) &&
+                                             la_read_number(text + sizeof rollback - 1, 1, &n) &&
+                                             n >= 0 && n <= LA_MAX_ROLLBACKS)) {
         *out = (la_nonfinite){LA_NONFINITE_ROLLBACK, (int64_t)n};
         return LA_OK;
     }

@@ -7,8 +7,9 @@
 static la_status skip(la_run_state *r, const char *what) {
     int64_t most = r->on_nonfinite.times;
     if (r->skipped >= most)
-        return la_fail(LA_NUMERIC, "%s, after %lld steps in a row that were left out", what,
-                       (long long)r->skipped);
+        return la_fail(LA_NUMERIC, "%s, after %lld step%s in a row that %s left out", what,
+                       (long long)r->skipped, r->skipped == 1 ? "" : "s",
+                       r->skipped == 1 ? "was" : "were");
     la_run_clear_bar(r);
     fprintf(stderr, "warning: step %lld: %s; the step is left out, %lld of at most %lld in a row\n",
             (long long)r->step + 1, what, (long long)r->skipped + 1, (long long)most);
@@ -36,7 +37,7 @@ static la_status load_newest(la_run_state *r, int64_t *step) {
     int         best_first = r->best_saved > r->last_saved;
     const char *names[] = {best_first ? "best" : "last", best_first ? "last" : "best"};
     int64_t     saved[] = {best_first ? r->best_saved : r->last_saved,
-                           best_first ? r->last_saved : r->best_saved};
+                       best_first ? r->last_saved : r->best_saved};
     for (int i = 0; i < 2 && saved[i] >= 0; i++) {
         if (load(r, names[i], step) == LA_OK) return LA_OK;
         la_run_clear_bar(r);
@@ -51,8 +52,7 @@ static la_status rollback(la_run_state *r, const char *what) {
     static const char *const left[LA_MAX_ROLLBACKS] = {"rollback:0", "rollback:1", "rollback:2"};
     la_config               *c = r->c;
     int64_t                  step = 0;
-    if (r->on_nonfinite.times == 0)
-        return la_fail(LA_NUMERIC, "%s, and no rollback is left", what);
+    if (r->on_nonfinite.times == 0) return la_fail(LA_NUMERIC, "%s, and no rollback is left", what);
     if (load_newest(r, &step) != LA_OK) return la_fail(LA_NUMERIC, "%s", what);
     c->on_nonfinite = left[--r->on_nonfinite.times];
     r->trainer.cfg.schedule.lr = c->lr /= 2;
@@ -64,8 +64,7 @@ static la_status rollback(la_run_state *r, const char *what) {
     fprintf(stderr,
             "warning: step %lld: %s; back to the weights of step %lld, from here on with half the "
             "learning rate, --lr %g; rollbacks left: %lld\n",
-            (long long)r->step + 1, what, (long long)step, c->lr,
-            (long long)r->on_nonfinite.times);
+            (long long)r->step + 1, what, (long long)step, c->lr, (long long)r->on_nonfinite.times);
     return LA_OK;
 }
 

@@ -1,5 +1,5 @@
-/* run_impl.h -- what the files of a training share: run.c (what comes before and after), loop.c (the
- * steps) and recover.c (steps that are not finite).  Nobody else includes this. */
+/* run_impl.h -- what the files of a training share: run.c (what comes before and after), loop.c
+ * (the steps) and recover.c (steps that are not finite).  Nobody else includes this. */
 #ifndef LA_RUN_IMPL_H
 #define LA_RUN_IMPL_H
 #include "train/folder.h"
