@@ -47,14 +47,6 @@ static const char *const fills[] = {"zero", "random", NULL}; /* la_task_filling 
 static const char *task_at(int i) { return la_tasks[i] ? la_tasks[i]->name : NULL; }
 static const char *fill_at(int i) { return fills[i]; }
 
-/* Whether `word` is one of the words of `list`. */
-static int has(const char *list, const char *word) {
-    size_t n = strlen(word);
-    for (const char *at = list; (at = strstr(at, word)); at += n)
-        if ((at == list || at[-1] == ' ') && (at[n] == 0 || at[n] == ' ')) return 1;
-    return 0;
-}
-
 static const char *key_at(int i) { return keys[i].name; }
 
 static la_status set(const struct key *k, const char *value, la_task *t) {
@@ -88,7 +80,7 @@ static la_status pair(char *text, la_task *t) {
     if (value) *value++ = 0;
     int i = la_name_index(text, key_at);
     if (i < 0) return la_name_unknown("key of --task", la_shown(text, shown), key_at);
-    if (!has(t->def->reads, keys[i].name))
+    if (!la_has_word(t->def->reads, keys[i].name))
         return la_fail(LA_ARG, "the task %s does not read %s (%s): it reads %s", t->def->name,
                        keys[i].name, keys[i].help, t->def->reads);
     return set(keys + i, value ? value : "", t);
@@ -143,7 +135,7 @@ void la_task_spec(const la_task *t, int whole, char out[LA_TASK_TEXT]) {
     int  n = snprintf(out, LA_TASK_TEXT, "%s", t->def->name);
     char is[LA_TASK_TEXT], usually[LA_TASK_TEXT];
     for (int i = 0, any = 0; keys[i].name; i++) {
-        if (!has(t->def->reads, keys[i].name)) continue;
+        if (!la_has_word(t->def->reads, keys[i].name)) continue;
         write_key(t, keys + i, is);
         write_key(&t->def->usual, keys + i, usually);
         if (!whole && !strcmp(is, usually)) continue;
@@ -153,7 +145,7 @@ void la_task_spec(const la_task *t, int whole, char out[LA_TASK_TEXT]) {
 
 const char *la_task_key(const la_task_def *d, int i, char out[LA_TASK_TEXT], const char **help) {
     for (const struct key *k = keys; k->name; k++) {
-        if (!has(d->reads, k->name) || i-- > 0) continue;
+        if (!la_has_word(d->reads, k->name) || i-- > 0) continue;
         write_key(&d->usual, k, out);
         *help = k->help;
         return out;

@@ -40,3 +40,10 @@ const char *la_shown(const char *s, char buf[LA_SHOWN]) {
     memcpy(buf + kept, kept < n ? "..." : "", kept < n ? 4 : 1);
     return buf;
 }
+
+bool la_has_word(const char *list, const char *word) {
+    size_t n = strlen(word);
+    for (const char *at = list; at && (at = strstr(at, word)); at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == 0 || at[n] == ' ')) return true;
+    return false;
+}

@@ -12,7 +12,7 @@
 #include "train/events.h"
 #include "train/trackers.h"
 
-static char dir[] = "/tmp/lina-events.XXXXXX";
+static char dir[] = P_tmpdir "/lina-events.XXXXXX";
 
 static void make_dir(void) {
     strcpy(dir + sizeof dir - 7, "XXXXXX");
@@ -208,7 +208,7 @@ START_TEST(later_files_have_later_names) {
     }
     ck_assert(!la_events_name("metrics.jsonl"));
     ck_assert(!la_events_name("events.out"));
-    FAILS(la_events_open(&e, "/tmp/lina/no/such", 1), LA_IO, "No such file");
+    FAILS(la_events_open(&e, "no/such/folder", 1), LA_IO, "No such file");
     la_events_close(&e);
 }
 END_TEST

@@ -223,7 +223,7 @@ END_TEST
 
 /* The page of these results without gnuplot, to free(); both are given up by the caller. */
 static char *page_of(json_t *root) {
-    char   note[LA_REPORT_NOTE], path[] = "/tmp/lina-report.XXXXXX", *text = NULL;
+    char   note[LA_REPORT_NOTE], path[] = P_tmpdir "/lina-report.XXXXXX", *text = NULL;
     int    file = mkstemp(path);
     size_t n = 0;
     ck_assert_ptr_nonnull(root);

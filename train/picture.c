@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "data/utf8.h"
+#include "train/xml.h"
 
 enum {
     LEVELS = 32,
@@ -35,39 +36,6 @@ typedef struct sizes {
 } sizes;
 
 /* --- text --- */
-static int belongs_in_xml(uint32_t point) { /* no controls, no noncharacters */
-    return point >= 0x20 && !(point >= 0x7F && point < 0xA0) && (point & 0xFFFE) != 0xFFFE;
-}
-
-static void put_point(FILE *out, uint32_t point) {
-    char bytes[4];
-    switch (point) {
-    case '<':
-        fputs("&lt;", out);
-        break;
-    case '>':
-        fputs("&gt;", out);
-        break;
-    case '&':
-        fputs("&amp;", out);
-        break;
-    default:
-        if (!belongs_in_xml(point)) point = 0xFFFD;
-        fwrite(bytes, 1, (size_t)la_utf8_encode(point, bytes), out);
-    }
-}
-
-static void put_text(FILE *out, const char *s) {
-    int64_t left = (int64_t)strlen(s);
-    while (left > 0) {
-        uint32_t point = 0xFFFD;
-        int      n = la_utf8_decode(s, left, &point);
-        put_point(out, n ? point : 0xFFFD);
-        s += n ? n : 1;
-        left -= n ? n : 1;
-    }
-}
-
 /* A token of one character that can be seen: a space is a dot, a new line an arrow. */
 static uint32_t visible(uint32_t point) {
     if (point == ' ') return 0xB7;
@@ -84,9 +52,9 @@ static void put_token(FILE *out, const char *token, const char *where) {
     int      one = la_utf8_decode(token, length, &point) == length;
     fprintf(out, "<text class=\"%s\" %s>", one ? "token" : "byte", where);
     if (one)
-        put_point(out, visible(point));
+        la_xml_point(out, visible(point));
     else
-        put_text(out, length > 2 ? token + 2 : token);
+        la_xml_text(out, length > 2 ? token + 2 : token);
     fputs("</text>\n", out);
 }
 
@@ -169,7 +137,7 @@ static void put_matrix(FILE *out, const la_picture *p, const sizes *s, const la_
     double  top = largest(m, p->T);
     int64_t step = p->T <= LABELLED ? 1 : p->T - 1;
     fprintf(out, "<text y=\"-20\">%s</text>\n<text class=\"note\" y=\"-6\">", m->title);
-    put_text(out, m->variant);
+    la_xml_text(out, m->variant);
     fprintf(out, ", largest %.2g</text>\n", top);
     put_cells(out, p->T, m, top, s->cell, levels);
     fprintf(out, "<rect class=\"frame\" x=\"-.5\" y=\"-.5\" width=\"%d\" height=\"%d\"/>\n",
@@ -230,7 +198,7 @@ static void put_page(FILE *out, const la_picture *p, int8_t *levels) {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
             "viewBox=\"0 0 %d %d\" role=\"img\">\n<title>",
             s.width, s.height, s.width, s.height);
-    put_text(out, p->line[0]);
+    la_xml_text(out, p->line[0]);
     fputs("</title>\n<style>\ntext { font: 12px sans-serif; fill: #222 }\n"
           "text.note { fill: #555 }\ntext.token { font: 10px monospace; fill: #555 }\n"
           "text.byte { font: 7px monospace; fill: #555 }\n"
@@ -240,7 +208,7 @@ static void put_page(FILE *out, const la_picture *p, int8_t *levels) {
     fprintf(out, "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n", s.width, s.height);
     for (int i = 0; i < LA_PICTURE_LINES; i++) {
         fprintf(out, "<text x=\"%d\" y=\"%d\">", MARGIN, MARGIN + 10 + LINE * i);
-        put_text(out, p->line[i]);
+        la_xml_text(out, p->line[i]);
         fputs("</text>\n", out);
     }
     for (int i = 0; i < p->rows * p->columns; i++) {

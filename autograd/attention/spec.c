@@ -25,14 +25,6 @@ static const struct key {
 
 static const char *key_at(int i) { return keys[i].name; }
 
-/* Whether `word` is one of the words of `list`. */
-static int has(const char *list, const char *word) {
-    size_t n = strlen(word);
-    for (const char *at = list; at && (at = strstr(at, word)); at += n)
-        if ((at == list || at[-1] == ' ') && (at[n] == 0 || at[n] == ' ')) return 1;
-    return 0;
-}
-
 static const char *map_at(int i) { /* the name of the i-th variant that has a map */
     for (int j = 0; la_attns[j]; j++)
         if (la_attns[j]->map && !strcmp(la_attns[j]->map->name, la_attns[j]->name) && i-- == 0)
@@ -106,7 +98,7 @@ static la_status set(const struct key *k, const char *value, la_attn_cfg *out) {
 
 /* d projects for maps that do not do so themselves. */
 static int map_reads(const la_map *map, const char *key) {
-    return has(map->options, key) || (!map->projection && !strcmp(key, "d"));
+    return la_has_word(map->options, key) || (!map->projection && !strcmp(key, "d"));
 }
 
 /* Whether a key is for maps alone, and neither that of q nor that of k reads it. */
@@ -139,13 +131,13 @@ static la_status pair(char *text, la_attn_cfg *out, unsigned *given) {
     if (value) *value++ = 0;
     int i = la_name_index(text, key_at);
     if (i < 0) return la_name_unknown("key of --attn", la_shown(text, shown), key_at);
-    if (!strcmp(keys[i].name, "decay") && !has(a->options, "decay"))
+    if (!strcmp(keys[i].name, "decay") && !la_has_word(a->options, "decay"))
         return la_fail(
             LA_ARG,
             "decay fades a plain sum over the tokens before, as elu1 has one, and %s does "
             "not read it",
             a->name);
-    if (!has(a->options, keys[i].name))
+    if (!la_has_word(a->options, keys[i].name))
         return la_fail(LA_ARG, "%s does not read %s (%s)%s%s", a->name, keys[i].name, keys[i].help,
                        *a->options ? ": it reads " : ", nor anything else", a->options);
     *given |= 1u << i;
@@ -197,7 +189,7 @@ void la_attn_options(const la_attn *a, void each(void *ctx, const char *option, 
                      void *ctx) {
     char text[64];
     for (const struct key *k = keys; k->name; k++) {
-        if (a && !has(a->options, k->name)) continue;
+        if (a && !la_has_word(a->options, k->name)) continue;
         if (a) default_of(a, k, text, sizeof text);
         each(ctx, a ? text : k->name, k->help);
     }

@@ -1,14 +1,15 @@
 /* compare.h -- several variants trained alike, and what came of it: the parts of `compare`.
  *
  * A problem is a text or a task, a variant an attention with options of its own.  Each problem,
- * variant and seed is one run: a `train` of its own, in its own folder, with the options of this
- * table and the same data order and budget.  What a run has found is its record, a small file:
+ * variant and seed is one run: a `train` of its own, in its own folder, with the same options,
+ * data order and budget.  What a run has found is its record, a small file:
  *
  *   OUT/records/ID.json   kept: runs with a record are not run again
- *   OUT/runs/ID/          train's folder: checkpoints, metrics; may be deleted once the record is
- * there OUT/runs/ID.log       what train printed
+ *   OUT/runs/ID/          train's folder: checkpoints, metrics; may go once all is measured
+ *   OUT/runs/ID.log       what train printed
  *
- * ID ends with a hash of all options and of the text, so a record is never taken for another run's.
+ * ID ends with a hash of what differs from train's defaults and of the text, so a record is never
+ * taken for another run's.
  */
 #ifndef LA_COMPARE_H
 #define LA_COMPARE_H
@@ -39,27 +40,27 @@ typedef struct la_variant {
     la_own      own;
 } la_variant;
 
-typedef enum la_run_state_of {
+typedef enum la_run_stage {
     LA_RUN_OPEN,    /* has no record yet                                                     */
     LA_RUN_GOING,   /* its training is at work                                               */
     LA_RUN_RECORDED /* has one                                                               */
-} la_run_state_of;
+} la_run_stage;
 
 typedef struct la_run_plan {
-    int             problem, variant;
-    int64_t         seed, steps;
-    double          lr;
-    int             sweep; /* it helps to choose the learning rate                              */
-    const char     *id;
-    uint64_t        hash;   /* of options and text: the same for the same run                     */
-    la_config       config; /* of train, complete                                                */
-    int             argc;
-    const char    **argv; /* of train, without what is said when it is started                    */
-    int64_t         parameters, frozen, state_bytes, tokens; /* tokens of a step                */
-    double          flops;                                   /* of a step                       */
-    la_run_state_of state;
-    int             told;   /* on the screen                                                      */
-    json_t         *record; /* of a recorded run: its entry of `runs` in results.json             */
+    int          problem, variant;
+    int64_t      seed, steps;
+    double       lr;
+    int          sweep; /* it helps to choose the learning rate                              */
+    const char  *id;
+    uint64_t     hash;   /* of options and text: the same for the same run                     */
+    la_config    config; /* of train, complete                                                */
+    int          argc;
+    const char **argv; /* of train, without what is said when it is started                    */
+    int64_t      parameters, frozen, state_bytes, tokens; /* tokens of a step                */
+    double       flops;                                   /* of a step                       */
+    la_run_stage state;
+    int          told;   /* on the screen                                                      */
+    json_t      *record; /* of a recorded run: its entry of `runs` in results.json             */
 } la_run_plan;
 
 typedef struct la_screen { /* screen.c                                                 */

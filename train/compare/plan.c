@@ -1,8 +1,9 @@
 /* plan.c -- from what was asked for to a list of trainings.
  *
- * The options of a training are those given to compare, then those of the problem, then those of
- * the variant, then what compare decides: seed, rate, budget.  They are read by train's own parser,
- * so that whatever train would refuse is refused here, before the first run starts. */
+ * The options of a training are those given to compare, then what compare decides (rate, seed),
+ * then those of the problem, of the variant, and last the budget and the width of --match-params.
+ * They are read by train's own parser, so that whatever train would refuse is refused here, before
+ * the first run starts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

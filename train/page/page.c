@@ -5,17 +5,16 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "data/utf8.h"
+#include "train/compare/numbers.h"
+#include "train/xml.h"
 
 /* --- results.json --- */
 double la_json_at(const json_t *array, size_t i) {
-    const json_t *x = json_array_get(array, i);
-    return json_is_number(x) ? json_number_value(x) : NAN;
+    return la_number_of(json_array_get(array, i));
 }
 
 double la_json_number(const json_t *object, const char *key) {
-    const json_t *x = json_object_get(object, key);
-    return json_is_number(x) ? json_number_value(x) : NAN;
+    return la_number_of(json_object_get(object, key));
 }
 
 double la_json_count(const json_t *object, const char *key) {
@@ -68,43 +67,6 @@ const char *la_baseline_words(const json_t *baseline, char buf[LA_NAME_TEXT]) {
 }
 
 /* --- HTML --- */
-static void put_point(FILE *out, uint32_t point) {
-    char bytes[4];
-    switch (point) {
-    case '<':
-        fputs("&lt;", out);
-        return;
-    case '>':
-        fputs("&gt;", out);
-        return;
-    case '&':
-        fputs("&amp;", out);
-        return;
-    case '"':
-        fputs("&quot;", out);
-        return;
-    case '\n':
-    case '\t':
-        putc((int)point, out);
-        return;
-    }
-    /* what neither HTML nor XML may hold: controls, noncharacters */
-    if (point < 0x20 || (point >= 0x7F && point < 0xA0) || (point & 0xFFFE) == 0xFFFE)
-        point = 0xFFFD;
-    fwrite(bytes, 1, (size_t)la_utf8_encode(point, bytes), out);
-}
-
-void la_page_text(FILE *out, const char *s) {
-    int64_t left = (int64_t)strlen(s);
-    while (left > 0) {
-        uint32_t point = 0xFFFD;
-        int      n = la_utf8_decode(s, left, &point);
-        put_point(out, n ? point : 0xFFFD);
-        s += n ? n : 1;
-        left -= n ? n : 1;
-    }
-}
-
 void la_page_put(la_page *p, const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -120,7 +82,7 @@ void la_page_put(la_page *p, const char *format, ...) {
         s += length;
         switch (*s) {
         case 's':
-            la_page_text(p->out, va_arg(args, const char *));
+            la_xml_text(p->out, va_arg(args, const char *));
             break;
         case 'd':
         case 'X':

@@ -44,7 +44,6 @@ int         la_baseline_counts(const json_t *baseline); /* it is of n-grams     
 /* --- HTML --- */
 /* printf for %s, %d and %e %f %g, where each %s is escaped: only the format holds markup. */
 void la_page_put(la_page *p, const char *format, ...) LA_PRINTF(2, 3);
-void la_page_text(FILE *out, const char *s); /* escaped, for HTML and for XML                */
 void la_page_value(la_page *p, const json_t *value); /* of an option: words, a number, yes or no */
 
 /* A heading with an anchor, in the page's contents too. */
