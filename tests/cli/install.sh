@@ -36,6 +36,7 @@ for library in lina lina64; do
   result=$("$work/user")
   [ "$result" = 0.84134 ] || { echo "$library: gelu(1) is $result"; exit 1; }
 done
+find "$work/usr" -path '*share/lina/results.schema.json' | grep -q . || { echo "no schema of results.json"; exit 1; }
 for tool in train bench; do
   find "$work/usr" -name "lina-$tool.1" | grep -q . || { echo "no man page of $tool"; exit 1; }
 done
