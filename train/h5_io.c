@@ -46,6 +46,7 @@ hid_t la_h5_open(void *bytes, size_t n) {
                                          .udata_free = no_udata_free,
                                          .udata = bytes};
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    H5PLset_loading_state(0); /* no filters from other files */
     hid_t list = H5Pcreate(H5P_FILE_ACCESS), file = -1;
     char  name[64]; /* must be no other open file's, nor on the disk: nothing is below /dev/null */
     snprintf(name, sizeof name, "/dev/null/image-%p", bytes);
