@@ -1,99 +1,57 @@
-/* import.c -- weights from an HDF5 file that somebody else made.
- *
- * Such a file has no hash that would show that it is merely what a program wrote.  A confined
- * process reads it and hands back flat arrays. */
-#include "train/checkpoint.h"
-
+/* import.c -- weights from an HDF5 file that somebody else made. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "train/confined.h"
-#include "train/h5_io.h"
-#include "train/save_file.h"
-
-enum { SECONDS = 60 };
-
-typedef struct source {
-    void            *bytes;
-    size_t           n;
-    const char      *name;
-    const la_params *p;
-} source;
-
-/* ---- in the child ----------------------------------------------------------------------- */
+#include "tensor/arena.h"
+#include "train/decode.h"
+#include "train/flat.h"
 
 /* Our model computes its logits with the embedding, as GPT-2 does.  A file whose output layer has
  * weights of its own is another model. */
-static la_status check_tied(hid_t group, const char *where, const la_params *p, const la_real *x) {
-    la_param e = la_param_find(p, LA_EMBEDDING);
-    if (e == LA_NO_PARAM || la_param_find(p, LA_HEAD) != LA_NO_PARAM || !la_h5_has(group, LA_HEAD))
+static la_status check_tied(const la_flat *f, int group, const char *where, const la_params *p) {
+    const la_real *x, *head;
+    la_param       e = la_param_find(p, LA_EMBEDDING);
+    if (e == LA_NO_PARAM || la_param_find(p, LA_HEAD) != LA_NO_PARAM ||
+        !la_flat_has(f, group, LA_HEAD))
         return LA_OK;
     la_shape s = la_param_shape(p, e);
-    size_t   n = (size_t)la_len(s), i = 0;
-    la_real *head = malloc(n * sizeof *head);
-    if (!head) return la_fail(LA_NOMEM, "no memory for the %zu numbers of %s", n, LA_HEAD);
-    la_status done = la_h5_array(group, where, LA_HEAD, s, head);
-    for (x += la_param_offset(p, e); done == LA_OK && i < n; i++)
+    LA_TRY(la_flat_numbers(f, group, where, LA_EMBEDDING, s, &x));
+    LA_TRY(la_flat_numbers(f, group, where, LA_HEAD, s, &head));
+    for (int64_t i = 0; i < la_len(s); i++)
         if (head[i] != x[i])
-            done = la_fail(
+            return la_fail(
                 LA_FORMAT,
-                "%s/%s is not tied to %s: number %zu is %g there and %g here; the model has one "
+                "%s/%s is not tied to %s: number %lld is %g there and %g here; the model has one "
                 "table for both",
-                where, LA_HEAD, LA_EMBEDDING, i, (double)x[i], (double)head[i]);
-    free(head);
-    return done;
-}
-
-/* The numbers of p, as its flat array is laid out, are what stands in the room. */
-static la_status read_weights(void *ctx, void *room, size_t room_bytes) {
-    source *s = ctx;
-    char    where[LA_H5_WHERE];
-    hid_t   file = la_h5_open(s->bytes, s->n), group = file;
-    (void)room_bytes;
-    if (file < 0)
-        return la_fail(LA_FORMAT, "%s (%zu bytes) is no HDF5 file, or a damaged one", s->name,
-                       s->n);
-    snprintf(where, sizeof where, "%s: ", s->name);
-    int at_root = la_params_count(s->p) > 0 && la_h5_has(file, la_param_name(s->p, 0));
-    if (!at_root && la_h5_has(file, "params")) {
-        snprintf(where, sizeof where, "%s: /params", s->name);
-        group = H5Gopen2(file, "params", H5P_DEFAULT);
-        if (group < 0) return la_fail(LA_FORMAT, "%s is not a group that can be read", where);
-    }
-    LA_TRY(la_h5_arrays(group, where, s->p, room));
-    return check_tied(group, where, s->p, room);
-}
-
-/* ---- in the parent ---------------------------------------------------------------------- */
-
-/* Nothing is changed before all is looked at. */
-static la_status take_weights(const la_real *x, la_params *p) {
-    for (int i = 0; i < la_params_count(p); i++)
-        if (la_find_nonfinite((size_t)la_len(la_param_shape(p, i)), x + la_param_offset(p, i)) >= 0)
-            return la_fail(LA_FORMAT, "the array %s holds a number that is not finite",
-                           la_param_name(p, i));
-    for (int i = 0; i < la_params_count(p); i++) /* one by one: the gaps between them stay 0 */
-        memcpy(la_params_x(p) + la_param_offset(p, i), x + la_param_offset(p, i),
-               (size_t)la_len(la_param_shape(p, i)) * sizeof *x);
+                where, LA_HEAD, LA_EMBEDDING, (long long)i, (double)x[i], (double)head[i]);
     return LA_OK;
 }
 
+static la_status take_weights(const la_flat *f, la_params *p) {
+    char where[LA_FLAT_WHERE];
+    int  group = f->head->groups >> LA_FLAT_ROOT & 1 ? LA_FLAT_ROOT : LA_FLAT_PARAMS;
+    snprintf(where, sizeof where, "%s: %s", f->name, group == LA_FLAT_ROOT ? "" : "/params");
+    LA_TRY(la_flat_check(f, group, where, p));
+    LA_TRY(check_tied(f, group, where, p));
+    la_flat_copy(f, group, p, la_params_x(p));
+    return LA_OK;
+}
+
+/* Room for the model's arrays, for the output layer's, which may not be more, and for their lines.
+ */
+static size_t room_for(const la_params *p) {
+    size_t lines = (size_t)la_params_count(p) + 1;
+    return sizeof(la_flat_head) + 2 * la_params_len(p) * sizeof(la_real) +
+           lines * (sizeof(la_flat_array) + LA_ALIGN);
+}
+
 la_status la_weights_import(const char *path, la_params *p) {
-    char           name[LA_FILE_NAME];
-    unsigned char *bytes;
-    size_t         n, arrays = la_params_len(p) * sizeof(la_real);
+    la_flat f = {0};
     if (!la_params_x(p))
         return la_fail(LA_STATE, "weights were imported before there was room for them");
-    LA_TRY(la_file_read(&bytes, &n, path));
-    la_confined c = {.name = la_file_name(path, name),
-                     .bytes = arrays,
-                     .memory = 4 * n + arrays + ((size_t)1 << 30),
-                     .seconds = SECONDS};
-    source      from = {bytes, n, name, p};
-    la_status   done = la_confined_run(&c, read_weights, &from);
-    free(bytes);
-    if (done == LA_OK) done = take_weights(c.room, p);
-    la_confined_free(&c);
+    la_file_name(path, f.name);
+    LA_TRY(la_file_read(&f.image, &f.n, path));
+    la_status done = la_flat_read(&f, la_decode_weights, p, room_for(p));
+    if (done == LA_OK) done = take_weights(&f, p);
+    la_flat_free(&f);
     return done;
 }
