@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "tensor/rng.h"
+#include "tests/hostile.h"
 
 #define WTE "transformer.wte.weight"
 #define NORM "transformer.ln_f.weight"
@@ -931,38 +932,25 @@ START_TEST(signals_for_the_program_do_not_end_its_reader) {
 }
 END_TEST
 
-/* The free space of the image's global heap, which has the texts, gets a size of 0: HDF5 1.10 goes
- * on to the next object by it, and stays there. */
-static void make_it_loop(unsigned char *b, size_t n) {
-    size_t at = 0;
-    while (at + 16 < n && memcmp(b + at, "GCOL", 4) != 0) at++;
-    ck_assert_uint_lt(at + 16, n);
-    for (at += 16; b[at] || b[at + 1];) { /* its number, and at 8 its size, a multiple of 8 */
-        uint64_t size;
-        memcpy(&size, b + at + 8, sizeof size);
-        at += 16 + (size + 7) / 8 * 8;
-        ck_assert_uint_lt(at + 16, n);
-    }
-    memset(b + at + 8, 0, 8);
-}
-
-/* In a child of ours, whose limit on time is the reader's as well. */
-START_TEST(a_reader_that_loops_is_ended_in_time) {
-    size_t n;
-    int    how;
+/* Images that HDF5 1.10 does not survive; a later one may refuse them by itself.  In a child of
+ * ours, whose limit on time is the reader's as well. */
+START_TEST(what_hdf5_does_not_survive_behind_a_right_hash_is_refused) {
+    const char *words = _i ? "after 3 seconds of computing" : "signal 11";
+    size_t      n;
+    int         how;
     save_usual(path);
     unsigned char *b = read_file(path, &n);
-    make_it_loop(b, n);
+    ck_assert(make_hostile(b, n, _i));
     works(la_file_save(path, b, n));
     free(b);
     pid_t child = fork();
     if (child == 0) {
-        struct rlimit r = {3, 3};
+        struct rlimit r = {3, RLIM_INFINITY};
         setrlimit(RLIMIT_CPU, &r);
         la_status s = open_only(path);
-        fprintf(stderr, "%s\n", la_error());
-        int ended = strstr(la_error(), "after 3 seconds of computing") != NULL;
-        _exit(s == LA_FORMAT && (ended || H5_VERS_MINOR > 10) ? 0 : 1);
+        int       said = strstr(la_error(), words) || H5_VERS_MINOR > 10;
+        if (!said) fprintf(stderr, "%s\n", la_error());
+        _exit(s == LA_FORMAT && said && strstr(la_error(), "last.h5") ? 0 : 1);
     }
     ck_assert_int_eq(waitpid(child, &how, 0), child);
     ck_assert(WIFEXITED(how) && WEXITSTATUS(how) == 0);
@@ -1072,7 +1060,7 @@ int main(void) {
     tcase_add_test(c, links_and_arrays_that_lead_elsewhere_are_refused);
     tcase_add_test(c, a_reader_that_crashes_crashes_alone);
     tcase_add_test(c, signals_for_the_program_do_not_end_its_reader);
-    tcase_add_test(c, a_reader_that_loops_is_ended_in_time);
+    tcase_add_loop_test(c, what_hdf5_does_not_survive_behind_a_right_hash_is_refused, 0, 2);
     tcase_add_test(c, garbage_is_refused_and_mutants_do_not_harm_the_parent);
     tcase_add_test(c, mutants_behind_a_right_hash_do_not_harm_the_parent);
     suite_add_tcase(s, c);

@@ -1,4 +1,5 @@
-/* checkpoint_impl.h -- an open checkpoint from the inside: for checkpoint.c and the fuzz target. */
+/* checkpoint_impl.h -- what is made of a decoded file: for checkpoint.c, import.c and fuzz targets.
+ */
 #ifndef LA_CHECKPOINT_IMPL_H
 #define LA_CHECKPOINT_IMPL_H
 #include "train/flat.h"
@@ -10,4 +11,7 @@ struct la_checkpoint {
 
 /* Takes the record of what was decoded; LA_FORMAT: it cannot be. */
 la_status la_checkpoint_take(la_checkpoint *c);
+
+/* Takes the weights of a file from elsewhere; nothing is changed on failure. */
+la_status la_weights_take(const la_flat *f, la_params *p);
 #endif

@@ -46,6 +46,7 @@ static rlim_t least(rlim_t a, rlim_t b) { return a < b ? a : b; }
 static void limit(int what, rlim_t most, rlim_t spare) {
     struct rlimit r;
     if (getrlimit(what, &r) != 0) return;
+    most = least(most, r.rlim_cur);
     r.rlim_max = least(r.rlim_max, most + spare);
     r.rlim_cur = least(r.rlim_max, most);
     setrlimit(what, &r);
@@ -88,8 +89,8 @@ static void confine(const la_confined *c, pid_t parent) {
 /* Of computing, after which the system ends the child. */
 static int seconds_of(const la_confined *c) {
     struct rlimit r;
-    int           bounded = getrlimit(RLIMIT_CPU, &r) == 0 && r.rlim_max < (rlim_t)c->seconds;
-    return bounded ? (int)r.rlim_max : c->seconds;
+    int           bounded = getrlimit(RLIMIT_CPU, &r) == 0 && r.rlim_cur < (rlim_t)c->seconds;
+    return bounded ? (int)r.rlim_cur : c->seconds;
 }
 
 static la_status wait_for(const la_confined *c, pid_t child, const answer *a) {

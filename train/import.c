@@ -2,8 +2,8 @@
 #include <stdio.h>
 
 #include "tensor/arena.h"
+#include "train/checkpoint_impl.h"
 #include "train/decode.h"
-#include "train/flat.h"
 
 /* Our model computes its logits with the embedding, as GPT-2 does.  A file whose output layer has
  * weights of its own is another model. */
@@ -26,7 +26,7 @@ static la_status check_tied(const la_flat *f, int group, const char *where, cons
     return LA_OK;
 }
 
-static la_status take_weights(const la_flat *f, la_params *p) {
+la_status la_weights_take(const la_flat *f, la_params *p) {
     char where[LA_FLAT_WHERE];
     int  group = f->head->groups >> LA_FLAT_ROOT & 1 ? LA_FLAT_ROOT : LA_FLAT_PARAMS;
     snprintf(where, sizeof where, "%s: %s", f->name, group == LA_FLAT_ROOT ? "" : "/params");
@@ -51,7 +51,7 @@ la_status la_weights_import(const char *path, la_params *p) {
     la_file_name(path, f.name);
     LA_TRY(la_file_read(&f.image, &f.n, path));
     la_status done = la_flat_read(&f, la_decode_weights, p, room_for(p));
-    if (done == LA_OK) done = take_weights(&f, p);
+    if (done == LA_OK) done = la_weights_take(&f, p);
     la_flat_free(&f);
     return done;
 }

@@ -35,26 +35,25 @@ static inline void fuzz_take_all(const la_checkpoint *c) {
     for (int i = 0; i < o->def->n_slots; i++) HOLDS(la_find_nonfinite(n, o->slot[i]) < 0);
 }
 
-/* What the confined process would have left in the room, which goes away: so that no byte past its
- * end is read, it has the size that is asked for. */
+/* All that is made of what a confined process left in the room: of a checkpoint, and of a file from
+ * elsewhere.  Room and image have the size that is asked for, so that a byte past their end is not
+ * read unseen. */
 static inline void fuzz_take_room(const uint8_t *image, size_t n, void *room, size_t bytes) {
     la_checkpoint c = {.flat = {.name = "the file", .n = n, .head = room, .room = bytes}};
     c.flat.image = malloc(n ? n : 1);
     HOLDS(c.flat.image);
     if (n) memcpy(c.flat.image, image, n);
     if (fuzz_worked(la_checkpoint_take(&c))) fuzz_take_all(&c);
+    fuzz_worked(la_weights_take(&c.flat, fuzz_optim()->params));
     free(c.flat.image);
-    free(room);
 }
 
-static inline void fuzz_decode(uint8_t *image, size_t n) {
+static inline void fuzz_decode(la_confined_fn *decode, uint8_t *image, size_t n) {
     size_t   bytes = (n / 64 + 1024) * 64;
     void    *room = calloc(1, bytes);
-    la_image from = {.name = "the file", .bytes = image, .n = n};
+    la_image from = {.name = "the file", .bytes = image, .n = n, .wanted = fuzz_optim()->params};
     HOLDS(room);
-    if (fuzz_worked(la_decode_checkpoint(&from, room, bytes)))
-        fuzz_take_room(image, n, room, bytes);
-    else
-        free(room);
+    if (fuzz_worked(decode(&from, room, bytes))) fuzz_take_room(image, n, room, bytes);
+    free(room);
 }
 #endif

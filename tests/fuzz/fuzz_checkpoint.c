@@ -96,7 +96,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     H5Fclose(file);
     HOLDS(image);
     memset(image, 0, LA_BLOCK);
-    fuzz_decode(image, bytes);
+    fuzz_decode(la_decode_checkpoint, image, bytes);
+    fuzz_decode(la_decode_weights, image, bytes);
     free(image);
     return 0;
 }
