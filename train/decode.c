@@ -89,10 +89,11 @@ static la_flat_problem take_numbers(reader *r, hid_t set, hid_t type, hid_t list
 
 static la_flat_problem take_set(reader *r, hid_t set, la_flat_array *a) {
     hid_t type = H5Dget_type(set), list = H5Dget_create_plist(set), space = H5Dget_space(set);
-    la_flat_problem problem = !is_float(type)                  ? LA_FLAT_NO_FLOAT
-                              : list < 0 || !stands_here(list) ? LA_FLAT_ELSEWHERE
-                              : !take_shape(space, a)          ? LA_FLAT_NO_SHAPE
-                                                      : take_numbers(r, set, type, list, space, a);
+    la_flat_problem problem = LA_FLAT_NO_FLOAT;
+    if (is_float(type)) problem = LA_FLAT_ELSEWHERE;
+    if (problem == LA_FLAT_ELSEWHERE && list >= 0 && stands_here(list)) problem = LA_FLAT_NO_SHAPE;
+    if (problem == LA_FLAT_NO_SHAPE && take_shape(space, a))
+        problem = take_numbers(r, set, type, list, space, a);
     if (type >= 0) H5Tclose(type);
     if (list >= 0) H5Pclose(list);
     if (space >= 0) H5Sclose(space);

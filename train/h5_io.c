@@ -178,8 +178,7 @@ int la_h5_has(hid_t group, const char *name) {
     return H5Lget_info(group, name, &info, H5P_DEFAULT) >= 0 && info.type == H5L_TYPE_HARD;
 }
 
-/* ---- the attributes of / in a checkpoint besides format, program, precision and config --------
- */
+/* ---- a record: the attributes of / besides format, program, precision and config ------------ */
 
 typedef struct field {
     const char *name;
