@@ -936,7 +936,7 @@ END_TEST
 /* Images that HDF5 1.10 does not survive; a later one may refuse them by itself.  In a child of
  * ours, whose limit on time is the reader's as well. */
 START_TEST(what_hdf5_does_not_survive_behind_a_right_hash_is_refused) {
-    const char *words = _i ? "after 3 seconds of computing" : "signal 11";
+    const char *words = _i ? "after 3 seconds of computing" : "ended the reader";
     size_t      n;
     int         how;
     save_usual(path);
