@@ -71,4 +71,6 @@ void la_parallel(int64_t blocks, la_block_fn *fn, void *ctx) {
     }
 }
 
-void la_threads_release(void) { omp_pause_resource_all(omp_pause_hard); }
+/* Soft: libgomp ends its workers either way, and libomp starts anew in a child by itself, but not
+ * after a hard pause: LLVM 14 then fails an assertion of its own. */
+void la_threads_release(void) { omp_pause_resource_all(omp_pause_soft); }

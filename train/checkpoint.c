@@ -1,62 +1,32 @@
-/* checkpoint.c -- what stands where in a checkpoint's HDF5 file, written and read.
+/* checkpoint.c -- checkpoints: what stands where in their HDF5 file as it is written, and what is
+ * taken of one that was read.
  *
- * The file is built and taken apart in memory: HDF5 never sees the disk, whose errors it does not
- * survive, and never bytes that do not match their hash.  The way to the disk and back is
- * save_file.c, arrays are read in h5_io.c, files from elsewhere in import.c. */
+ * The file is built in memory: HDF5 never sees the disk, whose errors it does not survive.  It is
+ * taken apart by a confined process (decode.c), of which flat.c believes what it can check: a hash
+ * that is right shows that a file is whole, and not who made it.  The way to the disk and back is
+ * save_file.c. */
 #include "train/checkpoint.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensor/arena.h"
+#include "train/checkpoint_impl.h"
+#include "train/decode.h"
 #include "train/h5_io.h"
 #include "train/save_file.h"
-
-struct la_checkpoint {
-    char           name[LA_FILE_NAME]; /* for sentences                                     */
-    unsigned char *bytes;              /* the whole file, in which HDF5 reads                */
-    hid_t          file;
-    la_record      record; /* its config is ours                                            */
-};
-
-/* The attributes of / besides format, program, precision and config. */
-typedef struct field {
-    const char *name;
-    char        type; /* i: int64, u: uint64, d: double */
-    size_t      at;
-} field;
-
-static const field fields[] = {
-    {"step", 'i', offsetof(la_record, step)},
-    {"updates", 'i', offsetof(la_record, updates)},
-    {"best_val", 'd', offsetof(la_record, best_val)},
-    {"best_step", 'i', offsetof(la_record, best_step)},
-    {"corpus_hash", 'u', offsetof(la_record, corpus_hash)},
-    {"corpus_size", 'i', offsetof(la_record, corpus_size)},
-};
-enum { N_FIELDS = sizeof fields / sizeof *fields };
-
-static hid_t number_type(char type) {
-    return type == 'i' ? H5T_NATIVE_INT64 : type == 'u' ? H5T_NATIVE_UINT64 : H5T_NATIVE_DOUBLE;
-}
 
 /* ---- writing: each returns whether it worked; all there is in memory to fail is memory ---------
  */
 
 static int put_root(hid_t file, const la_record *r) {
     int32_t format = LA_FILE_FORMAT, precision = LA_REAL_BITS;
-    int     ok = la_h5_put(file, "format", H5T_NATIVE_INT32, &format) &&
-             la_h5_put_text(file, "program", "lina") &&
-             la_h5_put(file, "precision", H5T_NATIVE_INT32, &precision) &&
-             la_h5_put_text(file, "config", r->config ? r->config : "");
-    for (int i = 0; ok && i < N_FIELDS; i++)
-        ok = la_h5_put(file, fields[i].name, number_type(fields[i].type),
-                       (const char *)r + fields[i].at);
-    return ok;
+    return la_h5_put(file, "format", H5T_NATIVE_INT32, &format) &&
+           la_h5_put_text(file, "program", "lina") &&
+           la_h5_put(file, "precision", H5T_NATIVE_INT32, &precision) &&
+           la_h5_put_text(file, "config", r->config ? r->config : "") && la_h5_put_record(file, r);
 }
 
 static int put_params(hid_t group, const la_params *p, const la_real *x) {
@@ -123,45 +93,34 @@ la_status la_checkpoint_save(const char *path, const la_record *r, const la_para
 
 /* ---- reading ---------------------------------------------------------------------------- */
 
-static la_status read_record(la_checkpoint *c) {
+la_status la_checkpoint_take(la_checkpoint *c) {
     la_record *r = &c->record;
-    int32_t    format;
-    if (!la_h5_get(c->file, "format", H5T_NATIVE_INT32, &format))
-        return la_fail(LA_FORMAT, "%s has no attribute format", c->name);
-    if (format != LA_FILE_FORMAT)
-        return la_fail(LA_FORMAT, "%s has format %d; this program reads format %d", c->name,
-                       (int)format, LA_FILE_FORMAT);
-    r->config = la_h5_get_text(c->file, "config");
-    if (!r->config) return la_fail(LA_FORMAT, "%s has no attribute config", c->name);
-    for (int i = 0; i < N_FIELDS; i++)
-        if (!la_h5_get(c->file, fields[i].name, number_type(fields[i].type),
-                       (char *)r + fields[i].at))
-            return la_fail(LA_FORMAT, "%s has no attribute %s", c->name, fields[i].name);
+    *r = c->flat.head->record;
+    r->config = la_flat_text(&c->flat, c->flat.head->config);
+    if (!r->config) return la_fail(LA_FORMAT, "%s has no attribute config", c->flat.name);
     if (r->step < 0 || r->updates < 0 || r->corpus_size < 0 || isnan(r->best_val))
         return la_fail(LA_FORMAT,
                        "%s cannot be: step %" PRId64 ", %" PRId64 " updates, a corpus of %" PRId64
                        " bytes, best validation loss %g",
-                       c->name, r->step, r->updates, r->corpus_size, r->best_val);
+                       c->flat.name, r->step, r->updates, r->corpus_size, r->best_val);
     return LA_OK;
 }
 
-static la_status open_image(la_checkpoint *c, const char *path) {
-    size_t n;
-    LA_TRY(la_file_load(&c->bytes, &n, path));
-    c->file = la_h5_open(c->bytes, n);
-    if (c->file < 0)
-        return la_fail(LA_FORMAT, "%s (%zu bytes) has the right hash and HDF5 cannot read it",
-                       c->name, n);
-    return read_record(c);
+/* Room for every number that the file can have, if all must be converted: our reals may be twice as
+ * large as its, and lm_head's are wte's once more. */
+static la_status read_file(la_checkpoint *c, const char *path) {
+    LA_TRY(la_file_load(&c->flat.image, &c->flat.n, path));
+    size_t reals = c->flat.n / sizeof(float) * sizeof(la_real);
+    LA_TRY(la_flat_read(&c->flat, la_decode_checkpoint, NULL, 2 * reals + (1 << 20)));
+    return la_checkpoint_take(c);
 }
 
 la_status la_checkpoint_open(la_checkpoint **out, const char *path) {
     la_checkpoint *c = calloc(1, sizeof *c);
     *out = NULL;
     if (!c) return la_fail(LA_NOMEM, "no memory for a checkpoint");
-    c->file = -1;
-    la_file_name(path, c->name);
-    la_status done = open_image(c, path);
+    la_file_name(path, c->flat.name);
+    la_status done = read_file(c, path);
     if (done == LA_OK)
         *out = c;
     else
@@ -171,9 +130,7 @@ la_status la_checkpoint_open(la_checkpoint **out, const char *path) {
 
 void la_checkpoint_close(la_checkpoint *c) {
     if (!c) return;
-    if (c->file >= 0) H5Fclose(c->file);
-    free((char *)(uintptr_t)c->record.config);
-    free(c->bytes);
+    la_flat_free(&c->flat);
     free(c);
 }
 
@@ -181,110 +138,54 @@ const la_record *la_checkpoint_record(const la_checkpoint *c) { return &c->recor
 
 int la_checkpoint_is_ours(const char *path) { return la_file_is_ours(path); }
 
-/* The code points of the group, *n of them, to free(); NULL with *n = 0 if it has none. */
-static la_status read_points(const la_checkpoint *c, hid_t group, uint32_t **points, int64_t *n) {
-    *points = NULL, *n = 0;
-    if (!la_h5_has(group, "codepoints")) return LA_OK;
-    hid_t set = H5Dopen2(group, "codepoints", H5P_DEFAULT),
-          space = set < 0 ? -1 : H5Dget_space(set);
-    *n = space < 0 ? -1 : H5Sget_simple_extent_npoints(space);
-    if (space >= 0) H5Sclose(space);
-    if (*n > 0 && *n <= LA_VOCAB_MAX) *points = malloc((size_t)*n * sizeof **points);
-    int ok =
-        *points && H5Dread(set, H5T_NATIVE_UINT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, *points) >= 0;
-    if (set >= 0) H5Dclose(set);
-    if (ok) return LA_OK;
-    free(*points);
-    *points = NULL;
-    return la_fail(LA_FORMAT, "%s: the %" PRId64 " code points of its tokenizer cannot be read",
-                   c->name, *n);
-}
-
 la_status la_checkpoint_tokenizer(const la_checkpoint *c, la_tokenizer **k) {
-    hid_t     group = H5Gopen2(c->file, "tokenizer", H5P_DEFAULT);
-    char     *kind = group < 0 ? NULL : la_h5_get_text(group, "kind");
-    uint32_t *points = NULL;
-    int64_t   n = 0;
+    const char     *kind = la_flat_text(&c->flat, c->flat.head->kind);
+    const uint32_t *points;
+    int64_t         n;
     *k = NULL;
-    la_status done = kind ? read_points(c, group, &points, &n)
-                          : la_fail(LA_FORMAT, "%s has no tokenizer", c->name);
-    if (done == LA_OK) done = la_tokenizer_load(k, kind, points, n);
-    if (group >= 0) H5Gclose(group);
-    free(points);
-    free(kind);
-    return done;
+    if (!kind) return la_fail(LA_FORMAT, "%s has no tokenizer", c->flat.name);
+    LA_TRY(la_flat_points(&c->flat, &points, &n));
+    return la_tokenizer_load(k, kind, points, n);
 }
 
-typedef struct visit {
-    const la_params *p;
-    char             extra[LA_FILE_NAME];
-} visit;
-
-static herr_t find_extra(hid_t group, const char *name, const H5L_info_t *info, void *ctx) {
-    visit *v = ctx;
-    (void)group, (void)info;
-    if (la_param_find(v->p, name) != LA_NO_PARAM) return 0;
-    if (!strcmp(name, LA_HEAD) && la_param_find(v->p, LA_EMBEDDING) != LA_NO_PARAM) return 0;
-    la_file_name(name, v->extra);
-    return 1;
-}
-
-/* Every array of the group /where, into x as that of p; and no others are there. */
-static la_status read_group(const la_checkpoint *c, const char *group, const la_params *p,
-                            la_real *x) {
-    char  where[LA_H5_WHERE];
-    visit v = {.p = p};
-    hid_t g = H5Gopen2(c->file, group, H5P_DEFAULT);
-    snprintf(where, sizeof where, "%s: /%s", c->name, group);
-    if (g < 0) return la_fail(LA_FORMAT, "%s is missing", where);
-    la_status done = la_h5_arrays(g, where, p, x);
-    if (done == LA_OK && H5Literate(g, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, find_extra, &v) != 0)
-        done = la_fail(LA_FORMAT, "%s/%s belongs to no parameter of the model", where, v.extra);
-    H5Gclose(g);
-    return done;
+/* Every array of the group is that of a parameter, and no others are there. */
+static la_status check_group(const la_checkpoint *c, int group, const char *name,
+                             const la_params *p) {
+    char where[LA_FLAT_WHERE];
+    snprintf(where, sizeof where, "%s: /%s", c->flat.name, name);
+    if (!(c->flat.head->groups >> group & 1)) return la_fail(LA_FORMAT, "%s is missing", where);
+    LA_TRY(la_flat_check(&c->flat, group, where, p));
+    return la_flat_no_more(&c->flat, group, where, p);
 }
 
 la_status la_checkpoint_params(const la_checkpoint *c, la_params *p) {
-    size_t bytes = la_params_len(p) * sizeof(la_real);
     if (!la_params_x(p))
         return la_fail(LA_STATE, "weights were read before there was room for them");
-    la_real *x = la_alloc_aligned(bytes);
-    if (!x)
-        return la_fail(LA_NOMEM, "no memory for the %zu bytes of weights in %s", bytes, c->name);
-    la_status done = read_group(c, "params", p, x);
-    if (done == LA_OK) memcpy(la_params_x(p), x, bytes);
-    free(x);
-    return done;
+    LA_TRY(check_group(c, LA_FLAT_PARAMS, "params", p));
+    la_flat_copy(&c->flat, LA_FLAT_PARAMS, p, la_params_x(p));
+    return LA_OK;
 }
 
 static la_status check_optim(const la_checkpoint *c, const la_optim *o) {
-    hid_t group = la_h5_has(c->file, "optim") ? H5Gopen2(c->file, "optim", H5P_DEFAULT) : -1;
-    char *has = group < 0 ? NULL : la_h5_get_text(group, "name"), name[LA_FILE_NAME];
-    int   same = has && !strcmp(has, o->def->name);
-    if (group >= 0) H5Gclose(group);
-    la_status done =
-        same  ? LA_OK
-        : has ? la_fail(LA_FORMAT, "%s has the state of the optimiser %s, not of %s", c->name,
-                        la_file_name(has, name), o->def->name)
-              : la_fail(LA_FORMAT, "%s has weights only, no state of an optimiser", c->name);
-    free(has);
-    return done;
+    const char *has = la_flat_text(&c->flat, c->flat.head->optim);
+    char        name[LA_FILE_NAME];
+    if (!has)
+        return la_fail(LA_FORMAT, "%s has weights only, no state of an optimiser", c->flat.name);
+    if (strcmp(has, o->def->name) != 0)
+        return la_fail(LA_FORMAT, "%s has the state of the optimiser %s, not of %s", c->flat.name,
+                       la_file_name(has, name), o->def->name);
+    return LA_OK;
 }
 
 la_status la_checkpoint_optim(const la_checkpoint *c, la_optim *o) {
-    size_t    bytes = la_params_len(o->params) * sizeof(la_real);
-    la_real  *x[LA_MAX_SLOT] = {0};
-    char      group[64];
-    la_status done = check_optim(c, o);
-    for (int i = 0; done == LA_OK && i < o->def->n_slots; i++) {
-        x[i] = la_alloc_aligned(bytes);
-        snprintf(group, sizeof group, "optim/%s", o->def->slot_name[i]);
-        done = x[i] ? read_group(c, group, o->params, x[i])
-                    : la_fail(LA_NOMEM, "no memory for the %zu bytes of /%s in %s", bytes, group,
-                              c->name);
+    char name[64];
+    LA_TRY(check_optim(c, o));
+    for (int i = 0; i < o->def->n_slots; i++) {
+        snprintf(name, sizeof name, "optim/%s", o->def->slot_name[i]);
+        LA_TRY(check_group(c, LA_FLAT_SLOT + i, name, o->params));
     }
-    for (int i = 0; done == LA_OK && i < o->def->n_slots; i++) memcpy(o->slot[i], x[i], bytes);
-    if (done == LA_OK) o->t = c->record.updates;
-    for (int i = 0; i < LA_MAX_SLOT; i++) free(x[i]);
-    return done;
+    for (int i = 0; i < o->def->n_slots; i++)
+        la_flat_copy(&c->flat, LA_FLAT_SLOT + i, o->params, o->slot[i]);
+    o->t = c->record.updates;
+    return LA_OK;
 }

@@ -31,8 +31,11 @@ typedef struct la_record { /* what a run is, besides its arrays                 
 la_status la_checkpoint_save(const char *path, const la_record *r, const la_params *p,
                              const la_optim *o, const la_tokenizer *k);
 
-/* Reads the whole file and verifies its hash before HDF5 sees a byte.  LA_FORMAT: not a checkpoint,
- * damaged, of a later format; LA_IO: cannot be read. */
+/* Reads the whole file and verifies its hash.  That shows that the file is whole, and not who made
+ * it: HDF5 sees it in a process of its own, with limits on memory and time (confined.h), once and
+ * here, and what that process says is checked before anything is made of it.  LA_FORMAT: not a
+ * checkpoint, damaged, of a later format, or the process did not survive it; LA_IO: cannot be read;
+ * LA_NOMEM. */
 la_status        la_checkpoint_open(la_checkpoint **c, const char *path);
 void             la_checkpoint_close(la_checkpoint *c); /* NULL is fine */
 const la_record *la_checkpoint_record(const la_checkpoint *c);
@@ -44,9 +47,8 @@ la_status        la_checkpoint_optim(const la_checkpoint *c,
                                      la_optim *o); /* LA_FORMAT: none there, or another optimiser */
 
 /* Weights from an HDF5 file made elsewhere, without a hash: datasets by the parameters' names at
- * the root or in /params, float or double; further datasets are ignored.  Such a file is not
- * trusted to be harmless: a child process with limits on memory and time reads it and hands back
- * flat arrays.  Fails as above. */
+ * the root or in /params, float or double; further datasets are ignored.  Such a file is read as a
+ * checkpoint is, in a confined process.  Fails as above. */
 la_status la_weights_import(const char *path, la_params *p);
 /* 1: the file has our user block; 0: it has not (or cannot be read). */
 int       la_checkpoint_is_ours(const char *path);

@@ -1,12 +1,11 @@
-/* h5_io.c -- files in memory; attributes and arrays put into them and taken out, checked. */
+/* h5_io.c -- files in memory; attributes put into them and taken out, arrays put into them. */
 #include "train/h5_io.h"
 
-#include <inttypes.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "train/save_file.h"
 
 /* ---- the image: HDF5 asks these for memory and for copies, and gets the bytes themselves ---- */
 
@@ -46,6 +45,7 @@ hid_t la_h5_open(void *bytes, size_t n) {
                                          .udata_free = no_udata_free,
                                          .udata = bytes};
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    H5PLset_loading_state(0); /* no filters from other files */
     hid_t list = H5Pcreate(H5P_FILE_ACCESS), file = -1;
     char  name[64]; /* must be no other open file's, nor on the disk: nothing is below /dev/null */
     snprintf(name, sizeof name, "/dev/null/image-%p", bytes);
@@ -82,7 +82,7 @@ unsigned char *la_h5_image(hid_t file, size_t block, size_t *n) {
 
 /* ---- attributes and arrays, as they are written -------------------------------------------- */
 
-static hid_t real_type(void) {
+hid_t la_h5_real(void) {
     return sizeof(la_real) == sizeof(double) ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
 }
 
@@ -140,12 +140,14 @@ int la_h5_put_arrays(hid_t group, const la_params *p, const la_real *x) {
         la_shape s = la_param_shape(p, i);
         hsize_t  d[LA_MAX_DIM];
         for (int j = 0; j < s.n; j++) d[j] = (hsize_t)s.d[j];
-        if (!la_h5_put_array(group, la_param_name(p, i), real_type(), s.n, d,
+        if (!la_h5_put_array(group, la_param_name(p, i), la_h5_real(), s.n, d,
                              x + la_param_offset(p, i)))
             return 0;
     }
     return 1;
 }
+
+/* ---- attributes, as they are read ----------------------------------------------------------- */
 
 int la_h5_get(hid_t object, const char *name, hid_t type, void *value) {
     hid_t a = H5Aopen(object, name, H5P_DEFAULT), space = a < 0 ? -1 : H5Aget_space(a);
@@ -171,90 +173,44 @@ char *la_h5_get_text(hid_t object, const char *name) {
     return copy;
 }
 
-/* ---- arrays, as they are read -------------------------------------------------------------- */
-
 int la_h5_has(hid_t group, const char *name) {
     H5L_info_t info;
     return H5Lget_info(group, name, &info, H5P_DEFAULT) >= 0 && info.type == H5L_TYPE_HARD;
 }
 
-static const char *dims_text(int n, const hsize_t *d, char *buf, size_t room) {
-    size_t at = (size_t)snprintf(buf, room, "(");
-    for (int i = 0; i < n && at < room; i++)
-        at +=
-            (size_t)snprintf(buf + at, room - at, "%s%llu", i ? "," : "", (unsigned long long)d[i]);
-    if (at < room) snprintf(buf + at, room - at, ")");
-    return buf;
+/* ---- a record: the attributes of / besides format, program, precision and config ------------ */
+
+typedef struct field {
+    const char *name;
+    char        type; /* i: int64, u: uint64, d: double */
+    size_t      at;
+} field;
+
+static const field fields[] = {
+    {"step", 'i', offsetof(la_record, step)},
+    {"updates", 'i', offsetof(la_record, updates)},
+    {"best_val", 'd', offsetof(la_record, best_val)},
+    {"best_step", 'i', offsetof(la_record, best_step)},
+    {"corpus_hash", 'u', offsetof(la_record, corpus_hash)},
+    {"corpus_size", 'i', offsetof(la_record, corpus_size)},
+};
+enum { N_FIELDS = sizeof fields / sizeof *fields };
+
+static hid_t number_type(char type) {
+    return type == 'i' ? H5T_NATIVE_INT64 : type == 'u' ? H5T_NATIVE_UINT64 : H5T_NATIVE_DOUBLE;
 }
 
-/* Numbers that stand in this file: an external or virtual dataset would read other files. */
-static int stands_here(hid_t set) {
-    hid_t list = H5Dget_create_plist(set);
-    int here = list >= 0 && H5Pget_external_count(list) == 0 && H5Pget_layout(list) != H5D_VIRTUAL;
-    if (list >= 0) H5Pclose(list);
-    return here;
+int la_h5_put_record(hid_t file, const la_record *r) {
+    for (int i = 0; i < N_FIELDS; i++)
+        if (!la_h5_put(file, fields[i].name, number_type(fields[i].type),
+                       (const char *)r + fields[i].at))
+            return 0;
+    return 1;
 }
 
-static la_status check_type(hid_t set, const char *where, const char *name) {
-    hid_t type = H5Dget_type(set);
-    H5T_class_t class = type < 0 ? H5T_NO_CLASS : H5Tget_class(type);
-    if (type >= 0) H5Tclose(type);
-    if (class != H5T_FLOAT)
-        return la_fail(LA_FORMAT, "%s/%s does not hold floating-point numbers", where, name);
-    if (!stands_here(set))
-        return la_fail(LA_FORMAT, "%s/%s keeps its numbers in other files", where, name);
-    return LA_OK;
-}
-
-static la_status check_shape(hid_t set, const char *where, const char *name, la_shape s) {
-    hsize_t d[H5S_MAX_RANK] = {0};
-    char    has[200], asks[LA_SHAPE_TEXT];
-    hid_t   space = H5Dget_space(set);
-    int     simple = space >= 0 && (H5Sget_simple_extent_type(space) == H5S_SIMPLE ||
-                                H5Sget_simple_extent_type(space) == H5S_SCALAR);
-    int     n = simple ? H5Sget_simple_extent_dims(space, d, NULL) : -1, same = n == s.n;
-    if (space >= 0) H5Sclose(space);
-    if (n < 0) return la_fail(LA_FORMAT, "%s/%s has no shape", where, name);
-    for (int i = 0; same && i < n; i++) same = d[i] == (hsize_t)s.d[i];
-    if (same) return LA_OK;
-    return la_fail(LA_FORMAT, "%s/%s has the shape %s; the model's is %s", where, name,
-                   dims_text(n, d, has, sizeof has), la_shape_text(s, asks));
-}
-
-static la_status read_numbers(hid_t set, const char *where, const char *name, la_shape s,
-                              la_real *x) {
-    hid_t real = sizeof(la_real) == sizeof(double) ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
-    LA_TRY(check_type(set, where, name));
-    LA_TRY(check_shape(set, where, name, s));
-    if (H5Dread(set, real, H5S_ALL, H5S_ALL, H5P_DEFAULT, x) < 0)
-        return la_fail(LA_FORMAT, "%s/%s: its %" PRId64 " numbers cannot be read", where, name,
-                       la_len(s));
-    int64_t bad = la_find_nonfinite((size_t)la_len(s), x);
-    if (bad >= 0)
-        return la_fail(LA_FORMAT,
-                       "%s/%s holds a number that is not finite in %d bits: number %" PRId64
-                       " of %" PRId64 " is %g",
-                       where, name, LA_REAL_BITS, bad, la_len(s), (double)x[bad]);
-    return LA_OK;
-}
-
-la_status la_h5_array(hid_t group, const char *where, const char *name, la_shape s, la_real *x) {
-    H5L_info_t info;
-    if (H5Lget_info(group, name, &info, H5P_DEFAULT) < 0)
-        return la_fail(LA_FORMAT, "%s/%s is missing; the model has such an array", where, name);
-    if (info.type != H5L_TYPE_HARD)
-        return la_fail(LA_FORMAT, "%s/%s is a link to another place, which is not followed", where,
-                       name);
-    hid_t set = H5Dopen2(group, name, H5P_DEFAULT);
-    if (set < 0) return la_fail(LA_FORMAT, "%s/%s is not an array that can be read", where, name);
-    la_status done = read_numbers(set, where, name, s, x);
-    H5Dclose(set);
-    return done;
-}
-
-la_status la_h5_arrays(hid_t group, const char *where, const la_params *p, la_real *x) {
-    for (int i = 0; i < la_params_count(p); i++)
-        LA_TRY(la_h5_array(group, where, la_param_name(p, i), la_param_shape(p, i),
-                           x + la_param_offset(p, i)));
-    return LA_OK;
+const char *la_h5_get_record(hid_t file, la_record *r) {
+    for (int i = 0; i < N_FIELDS; i++)
+        if (!la_h5_get(file, fields[i].name, number_type(fields[i].type), (char *)r + fields[i].at))
+            return fields[i].name;
+    return NULL;
 }

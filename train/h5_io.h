@@ -1,17 +1,11 @@
-/* h5_io.h -- HDF5 files in memory: attributes and a model's arrays, put in and taken out.
+/* h5_io.h -- HDF5 files in memory: attributes, put in and taken out, and a model's arrays, put in.
  *
- * Private to train/: shared by checkpoint.c, whose files a hash vouches for, and import.c, whose
- * files nobody vouches for.  Nothing here touches the disk. */
+ * Private to train/: checkpoint.c and show.c write with it, decode.c reads, in a process of its
+ * own. Nothing here touches the disk. */
 #ifndef LA_H5_IO_H
 #define LA_H5_IO_H
-#include "autograd/params.h"
+#include "train/checkpoint.h"
 #include <hdf5.h>
-
-enum { LA_H5_WHERE = 400 };
-
-#define LA_EMBEDDING                                                                               \
-    "transformer.wte.weight"     /* the table of both ends of the model: GPT-2 ties them */
-#define LA_HEAD "lm_head.weight" /* its other name */
 
 /* --- files: H5Fclose() ends them; negative on failure --- */
 
@@ -43,12 +37,16 @@ int la_h5_put_array(hid_t group, const char *name, hid_t type, int n, const hsiz
                     const void *x);
 int la_h5_put_arrays(hid_t group, const la_params *p, const la_real *x);
 
+/* The type of la_real in memory. */
+hid_t la_h5_real(void);
+
+/* --- reading --- */
+
 /* Is there a link of this name, and not one that leads elsewhere (soft, external)? */
 int la_h5_has(hid_t group, const char *name);
 
-/* Dataset `name` of the group in shape s, into x: any floating-point type becomes la_real, all must
- * be finite.  where: the subject of the sentences, as in "run/last.h5: /params". */
-la_status la_h5_array(hid_t group, const char *where, const char *name, la_shape s, la_real *x);
-/* All parameters by their names, into x as the flat array of p is laid out. */
-la_status la_h5_arrays(hid_t group, const char *where, const la_params *p, la_real *x);
+/* The numbers of a record, as attributes of /; its config is apart from them.  Reading gives the
+ * name of the first that is missing or cannot be read, NULL if there is none. */
+int         la_h5_put_record(hid_t file, const la_record *r);
+const char *la_h5_get_record(hid_t file, la_record *r);
 #endif

@@ -8,6 +8,7 @@
  * the block (with 0 in this place) and the image 32             zeros
  *
  * The hash guards against damage, not against a person: whoever edits a file can compute it again.
+ * What comes of that is confined.h's.
  */
 #ifndef LA_SAVE_FILE_H
 #define LA_SAVE_FILE_H

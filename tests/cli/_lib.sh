@@ -12,7 +12,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 chmod 755 .
-checks=0 failures=0 code=0 last=
+checks=0 failures=0 code=0 last= patience=180
 # Small, so that hundreds of runs take a minute.  The scripts add to it and override it.
 # shellcheck disable=SC2034
 tiny=(--n-layer=2 --n-embd=32 --n-head=2 --block-size=32 --batch-size=4)
@@ -44,14 +44,14 @@ check_not() { # WHAT COMMAND...: the command must fail
   ! "$@" >/dev/null 2>&1 || fail "$what: not $*${last:+ (after $last)}"
 }
 
-# run CODE PROGRAM ARG...: must end with CODE, within a minute.  Leaves the files out and err.  Input comes
-# from the file in, if there is one.
+# run CODE PROGRAM ARG...: must end with CODE, within $patience seconds.  Leaves the files out and err.  Input
+# comes from the file in, if there is one.
 run() {
   local want=$1 input=/dev/null
   shift
   last="$*"
   [ -f in ] && input=in
-  timeout 180 "$bin/$1" "${@:2}" >out 2>err <"$input"
+  timeout "$patience" "$bin/$1" "${@:2}" >out 2>err <"$input"
   code=$?
   checks=$((checks + 1))
   [ "$code" = "$want" ] || fail "$last: exit code $code, not $want: $(tail -n 3 err)"
