@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "tensor/arena.h"
+#include "tensor/words.h"
 #include "train/h5_io.h"
 #include "train/save_file.h"
 

@@ -5,6 +5,7 @@
  * use only so much memory and time and can write no file, and hands back flat arrays through memory
  * that both see.  If it crashes, it crashes alone.  It is a fence against damage and known faults;
  * it does not take from the child what the user may do. */
+#include "tensor/words.h"
 #include "train/checkpoint.h"
 
 #include <errno.h>
