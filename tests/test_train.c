@@ -311,6 +311,10 @@ START_TEST(a_loss_spike_is_told_once_in_a_hundred_steps) {
     ck_assert_double_eq(median, 32);
     ck_assert_int_eq(la_spike(&again, 163, 1e6, &median), 0);
     ck_assert_int_eq(la_spike(&again, 164, 1e6, &median), 1);
+    again = s;
+    ck_assert_int_eq(la_spike(&again, 64, 1e6, &median), 1);
+    ck_assert_int_eq(la_spike(&again, 164, 193, &median), 0); /* that spike is one of the losses */
+    ck_assert_double_eq(median, 33);
     for (int64_t i = 1; i <= 63; i++) la_spike(&narrow, i, 2, &median);
     ck_assert_int_eq(la_spike(&narrow, 64, 3, &median), 0); /* 1 at least, above the median */
     ck_assert_int_eq(la_spike(&narrow, 65, 3.001, &median), 1);
