@@ -235,7 +235,7 @@ cd "$copy"
 cmake -S . -B build -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build build >/dev/null
 read -ra tests <<<"test_ops64 test_attention64 test_lm64 test_tape test_optim64 test_attention test_data test_ngram test_task test_statistics test_config test_report test_probe test_measure test_events test_tensor"
-of_a_run=(test_train cli/nonfinite.sh cli/signals.sh cli/resume.sh) # the steps of a run are tested as a program
+of_a_run=(cli/nonfinite.sh cli/signals.sh test_train cli/resume.sh cli/train.sh) # the steps of a run are tested as a program
 try() { # TEST
   case $1 in
     *.sh) timeout 600 bash "tests/$1" build/bin ;;

@@ -250,7 +250,8 @@ START_TEST(a_step_that_was_not_finite_leaves_nothing) {
     for (int i = 0; i < 2; i++) {
         ok(la_trainer_create(&t[i], &c, &ids));
         la_params *p = t[i].lm->params;
-        la_real   *x = la_params_x(p) + la_param_offset(p, la_param_find(p, "transformer.wte.weight"));
+        la_real   *x =
+            la_params_x(p) + la_param_offset(p, la_param_find(p, "transformer.wte.weight"));
         for (int64_t step = 0; step < 5; step++) {
             if (step == 2 && i == 0) continue; /* as if it had not been */
             la_real was = *x;
@@ -277,14 +278,11 @@ START_TEST(what_to_do_about_a_number_that_is_not_finite) {
         const char *text;
         int         kind;
         int64_t     times;
-    } good[] = {{"stop", LA_NONFINITE_STOP, 0},
-                {"skip:1", LA_NONFINITE_SKIP, 1},
-                {"skip:250", LA_NONFINITE_SKIP, 250},
-                {"rollback", LA_NONFINITE_ROLLBACK, 3},
-                {"rollback:3", LA_NONFINITE_ROLLBACK, 3},
-                {"rollback:0", LA_NONFINITE_ROLLBACK, 0}};
-    static const char *const bad[] = {"",       "skip",    "skip:",       "skip:0",  "skip:-1",
-                                      "skip:x", "skip:1e", "rollback:4",  "stop:1",  "rollbacks",
+    } good[] = {{"stop", LA_NONFINITE_STOP, 0},           {"skip:1", LA_NONFINITE_SKIP, 1},
+                {"skip:250", LA_NONFINITE_SKIP, 250},     {"rollback", LA_NONFINITE_ROLLBACK, 3},
+                {"rollback:3", LA_NONFINITE_ROLLBACK, 3}, {"rollback:0", LA_NONFINITE_ROLLBACK, 0}};
+    static const char *const bad[] = {"",       "skip",    "skip:",       "skip:0",   "skip:-1",
+                                      "skip:x", "skip:1e", "rollback:4",  "stop:1",   "rollbacks",
                                       "Stop",   "skip:.5", "rollback:-1", "rollback:"};
     la_nonfinite             n;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {

@@ -118,6 +118,9 @@ rm -rf none
 run 0 train --resume --out-dir=used --max-iters=22 --quiet=off --prompt="$odd"
 out_says "^changed on resuming: prompt was , is $shown\$"
 out_says "prompt=$shown"
+check "run.json is UTF-8" iconv -f UTF-8 -t UTF-8 used/run.json
+check "and says where a byte was none" grep -qF '"prompt": "\ufffd' used/run.json
+if command -v python3 >/dev/null; then check "run.json is JSON" python3 -m json.tool used/run.json; fi
 run 0 train --resume --out-dir=used --max-iters=24 --quiet=off
 out_says "prompt=$shown" # from the checkpoint
 check "it is UTF-8" iconv -f UTF-8 -t UTF-8 out
