@@ -11,21 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A path as it can be printed: the end of a long one, no control characters. */
-static void set_name(la_source *s, const char *path) {
-    size_t n = strlen(path), room = sizeof s->name - 1;
-    if (strcmp(path, "-") == 0)
-        path = "standard input";
-    else if (n == 0)
-        path = "\"\"";
-    const char *dots = n > room ? "..." : "";
-    if (n > room) path += n - (room - 3);
-    while (*dots && (*path & 0xC0) == 0x80) path++; /* do not begin within a character */
-    snprintf(s->name, sizeof s->name, "%s%s", dots, path);
-    for (char *p = s->name; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7F) *p = '?';
-}
-
 static la_status cannot(const la_source *s, int error) {
     return la_fail(LA_DATA, "cannot read %s: %s", s->name, strerror(error));
 }
@@ -124,9 +109,9 @@ la_status la_source_open(la_source *s, const char *path, int64_t limit) {
     struct stat st;
     *s = (la_source){0};
     if (!path || limit < 0) return la_fail(LA_ARG, "a source needs a path and a limit >= 0");
-    set_name(s, path);
     bool standard = strcmp(path, "-") == 0;
-    int  fd = STDIN_FILENO;
+    la_file_name(standard ? "standard input" : path, s->name);
+    int fd = STDIN_FILENO;
     if (!standard) {
         /* asked before opening, since opening a device can block or act on it */
         if (stat(path, &st) != 0) return cannot(s, errno);

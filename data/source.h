@@ -6,17 +6,18 @@
 #ifndef LA_SOURCE_H
 #define LA_SOURCE_H
 #include "tensor/status.h"
+#include "tensor/words.h"
 #include <stdbool.h>
 #include <stdint.h>
 
 #define LA_STREAM_MAX (INT64_C(8) << 30) /* bytes taken from standard input or a FIFO: 8 GiB */
 
 typedef struct la_source {
-    char        name[256]; /* for messages: the path, or "standard input"         */
-    const char *bytes;     /* NULL when closed                                    */
-    int64_t     n;         /* bytes                                               */
-    bool        mapped;    /* else allocated                                      */
-} la_source;               /* {0} is closed */
+    char        name[LA_FILE_NAME]; /* for messages: the path, or "standard input" */
+    const char *bytes;              /* NULL when closed                                    */
+    int64_t     n;                  /* bytes                                               */
+    bool        mapped;             /* else allocated                                      */
+} la_source;                        /* {0} is closed */
 
 /* Opens path; "-" is standard input.  A stream may have at most `limit` bytes, and at most
  * half of the machine's memory.  LA_DATA: missing, a directory, not readable, a device, too

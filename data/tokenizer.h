@@ -7,10 +7,22 @@
  * To add a kind: write its four functions in tokenizer.c and add one line to the table. */
 #ifndef LA_TOKENIZER_H
 #define LA_TOKENIZER_H
-#include "data/utf8.h"
 #include "tensor/status.h"
+#include "tensor/utf8.h"
 
 enum { LA_VOCAB_MAX = 65536 }; /* ids fit two bytes */
+
+/* Bytes, with the words that name them when something is wrong with them. */
+typedef struct la_text {
+    const char *what; /* subject of an error sentence: "the prompt"            */
+    const char *bytes;
+    int64_t     n;  /* bytes                                                  */
+    int64_t     at; /* where bytes[0] stands in its file: 3 after a BOM, else 0 */
+} la_text;
+
+static inline la_text la_text_of(const char *what, const char *bytes, int64_t n) {
+    return (la_text){what, bytes, n, 0};
+}
 
 typedef struct la_tokenizer la_tokenizer; /* constant once made: threads may share one */
 

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "tensor/words.h"
+
 static _Thread_local char message[1024];
 
 const char *la_status_text(la_status s) {
@@ -23,6 +25,7 @@ la_status la_fail(la_status s, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(fresh, sizeof fresh, fmt, ap);
     va_end(ap);
+    la_make_printable(fresh); /* names and values in it may be anybody's */
     snprintf(message, sizeof message, "%s", fresh);
     return s;
 }

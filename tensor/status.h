@@ -32,7 +32,7 @@ typedef enum la_status {
 const char *la_status_text(la_status s); /* static text, never NULL                       */
 const char *la_error(void);              /* message of this thread's last failure; never NULL */
 
-/* Keeps the formatted sentence for la_error() and returns s:
+/* Keeps the formatted sentence for la_error(), fit for a terminal (tensor/words.h), and returns s:
  *     return la_fail(LA_SHAPE, "linear: x has %d columns, w expects %d", a, b); */
 la_status la_fail(la_status s, const char *fmt, ...) LA_PRINTF(2, 3);
 

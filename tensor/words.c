@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/utf8.h"
+
 /* strtod alone would also take "inf", "nan" and "0x1p3". */
 bool la_read_number(const char *s, bool whole, double *x) {
     if (!*s || s[strspn(s, whole ? "+-0123456789" : "+-.0123456789eE")]) return false;
@@ -31,13 +33,45 @@ const char *la_number_text(double x, char buf[LA_NUMBER_TEXT]) {
     return buf;
 }
 
+void la_make_printable(char *s) {
+    char *to = s;
+    for (int64_t left = (int64_t)strlen(s); left > 0;) {
+        uint32_t point = 0;
+        int      n = la_utf8_decode(s, left, &point);
+        if (n && point >= 0x20 && !(point >= 0x7F && point < 0xA0)) {
+            memmove(to, s, (size_t)n);
+            to += n;
+        } else
+            *to++ = '?';
+        s += n ? n : 1;
+        left -= n ? n : 1;
+    }
+    *to = 0;
+}
+
+enum { WITHIN_MOST = 3 }; /* bytes of a character after its first */
+
+static bool is_within(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
+
 const char *la_shown(const char *s, char buf[LA_SHOWN]) {
-    size_t n = strlen(s), most = LA_SHOWN - 4;
+    size_t n = strlen(s), most = LA_SHOWN - sizeof "...";
     size_t kept = n < most ? n : most;
-    while (kept < n && kept > 0 && ((unsigned char)s[kept] & 0xc0) == 0x80)
-        kept--; /* a whole character */
-    for (size_t i = 0; i < kept; i++) buf[i] = (unsigned char)s[i] < 32 || s[i] == 127 ? '?' : s[i];
-    memcpy(buf + kept, kept < n ? "..." : "", kept < n ? 4 : 1);
+    for (int i = 0; i < WITHIN_MOST && kept < n && is_within(s[kept]); i++) kept--;
+    memcpy(buf, s, kept);
+    buf[kept] = 0;
+    la_make_printable(buf);
+    if (kept < n) strcat(buf, "...");
+    return buf;
+}
+
+const char *la_file_name(const char *path, char buf[LA_FILE_NAME]) {
+    size_t n = strlen(path), room = LA_FILE_NAME - 1;
+    bool   cut = n > room;
+    if (n == 0) path = "\"\"";
+    if (cut) path += n - (room - strlen("..."));
+    for (int i = 0; i < WITHIN_MOST && cut && is_within(*path); i++) path++;
+    snprintf(buf, LA_FILE_NAME, "%s%s", cut ? "..." : "", path);
+    la_make_printable(buf);
     return buf;
 }
 

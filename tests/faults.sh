@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Does the suite notice?  Plants faults of one line each, one by one, in a copy of the project, and runs
-# the C tests until one fails.  A fault that none notices is printed as MISSED, and the exit code is 1.
+# the tests until one fails.  A fault that none notices is printed as MISSED, and the exit code is 1.
 #
 #   tests/faults.sh [NUMBER ...]        all, or those: about two hours on two cores
 #   tests/faults.sh --check             only whether each line still stands once in its file, which the suite
@@ -173,6 +173,37 @@ faults=(
   "measure: a wrong option is taken for a length too long|train/compare/measure.c|== USAGE && !*sound)|== USAGE && 0)"
   "a task's logits are counted at every token|train/bench_train.c|(double)(labels ? labels : T)|(double)T"
   "slopes: lengths that were refused count|train/compare/machine.c|if (!(isfinite(y[i]) && y[i] > 0)) continue;|"
+  "nonfinite: skip:0 is taken|train/nonfinite.c|n >= 1 && n <= 1e12|n >= 0 && n <= 1e12"
+  "nonfinite: more rollbacks than three|train/nonfinite.c|n >= 0 && n <= LA_MAX_ROLLBACKS|n >= 0"
+  "spike: told again within a hundred steps|train/nonfinite.c|step - s->told >= LA_SPIKE_PAUSE|step - s->told >= 9"
+  "spike: any loss above a narrow median|train/nonfinite.c|fmax(1, 5 *|fmax(0, 5 *"
+  "spike: the smallest loss as the first quartile|train/nonfinite.c|- sorted[QUARTER - 1]|- sorted[0]"
+  "spike: losses before it not kept|train/nonfinite.c|s->losses[s->n++ % LA_SPIKE_LOSSES] = loss;|if (!spike) s->losses[s->n++ % LA_SPIKE_LOSSES] = loss;"
+  "spike: not told|train/loop.c|            note_spike(r, s.loss);|"
+  "skip: one more than asked for|train/recover.c|if (r->skipped >= most)|if (r->skipped > most)"
+  "skip: a finite step does not end a row|train/loop.c|            r->skipped = 0;|"
+  "skip: steps are not counted|train/recover.c|    r->skipped++;|"
+  "skip: the row is forgotten on resuming|train/run.c|    r->skipped = r->folder.skipped;|"
+  "skip: a line with the loss|train/recover.c|*s = (la_step){NAN, NAN,|*s = (la_step){1, NAN,"
+  "rollback: the older checkpoint first|train/recover.c|r->best_saved > r->last_saved;|r->best_saved < r->last_saved;"
+  "rollback: the other checkpoint is not tried|train/recover.c|i < 2 && saved[i]|i < 1 && saved[i]"
+  "rollback: weights without their moments|train/recover.c|if (s == LA_OK) s = la_checkpoint_optim(c, &r->trainer.optim);|"
+  "rollback: moments without their weights|train/recover.c|if (s == LA_OK) s = la_checkpoint_params(c, r->trainer.lm->params);|"
+  "rollback: the rate stays|train/recover.c|= c->lr /= 2;|= c->lr;"
+  "rollback: the lowest rate stays|train/recover.c|= c->min_lr /= 2;|= c->min_lr;"
+  "rollback: a resumed run has all of them again|train/recover.c|c->on_nonfinite = left[--r->on_nonfinite.times];|--r->on_nonfinite.times;"
+  "rollback: one more than asked for|train/recover.c|if (r->on_nonfinite.times == 0)|if (r->on_nonfinite.times < 0)"
+  "signals: a second one is ignored|train/system.c|    if (stop_signal) _exit(128 + signal);|"
+  "signals: a run under nohup ends with its terminal|train/system.c|if (signal(SIGHUP, SIG_IGN) != SIG_IGN) sigaction|sigaction"
+  "signals: SIGHUP ends a run without saving|train/system.c|!= SIG_IGN) sigaction(SIGHUP|!= SIG_IGN && 0) sigaction(SIGHUP"
+  "signals: SIGUSR1 saves from then on|train/system.c|    save_wanted = 0;|"
+  "signals: SIGUSR1 saves nothing|train/system.c|    save_wanted = 1;|"
+  "signals: a sample is written to its end|train/loop.c|        .stop = la_signal_stop,|"
+  "signals: an evaluation goes on to its end|train/loop.c|r->c->eval_iters, la_signal_stop, val)|r->c->eval_iters, NULL, val)"
+  "signals: the loop goes on|train/loop.c|while (r->step < r->c->max_iters && !la_signal_stop() &&|while (r->step < r->c->max_iters &&"
+  "loop: an evaluation that was cut short is not made up for|train/loop.c|s = la_folder_add_val_loss(|(void)("
+  "loop: after the last step nothing is saved|train/run.c|if (r->last_saved != r->step) la_run_save(r, 0);|"
+  "loop: the best loss is not carried on|train/run.c|    r->best_val = was->best_val;|"
 )
 
 stale=0
@@ -207,8 +238,15 @@ cd "$copy"
 cmake -S . -B build -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build build >/dev/null
 read -ra tests <<<"test_ops64 test_attention64 test_lm64 test_tape test_optim64 test_attention test_data test_ngram test_task test_statistics test_config test_report test_probe test_measure test_events test_tensor"
-for t in "${tests[@]}"; do
-  build/bin/"$t" >/dev/null || { echo "$t fails without any fault"; exit 1; }
+of_a_run=(cli/nonfinite.sh cli/signals.sh test_train cli/resume.sh cli/train.sh) # the steps of a run are tested as a program
+try() { # TEST
+  case $1 in
+    *.sh) timeout 600 bash "tests/$1" build/bin ;;
+    *) timeout 300 "build/bin/$1" ;;
+  esac
+}
+for t in "${tests[@]}" "${of_a_run[@]}"; do
+  try "$t" >/dev/null || { echo "$t fails without any fault"; exit 1; }
 done
 
 missed=0
@@ -224,8 +262,10 @@ for i in "${!faults[@]}"; do
   if ! cmake --build build >build.log 2>&1; then
     result="does not compile"
   else
-    for t in "${tests[@]}"; do
-      if ! timeout 300 build/bin/"$t" >/dev/null 2>&1; then
+    order=("${tests[@]}")
+    [[ ! $file =~ ^train/(loop|nonfinite|recover|run|system)\.c$ ]] || order=("${of_a_run[@]}" "${tests[@]}")
+    for t in "${order[@]}"; do
+      if ! try "$t" >/dev/null 2>&1; then
         result="caught by $t"
         break
       fi

@@ -2,7 +2,8 @@
 # tests/run.sh [--preset P] [--sanitize] [--long]: set-up, build, all tests, and one last line with the totals.
 #   --preset P   release (default), native, dev (ASan and UBSan) or tsan
 #   --sanitize   the dev preset as well
-#   --long       also the tests marked long; LINA_LONG=1 is in the environment of all
+#   --long       also the tests marked long; LINA_LONG=1 is in the environment of all; last, where there is
+#                clang with its OpenMP runtime, the tsan preset
 # With CI=true: warnings are errors, and the suite runs three times: release, release with CK_FORK=no, dev.
 #
 # The numbers are Check's checks, plus one for each other test (the scripts in tests/cli, layering).
@@ -11,13 +12,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() { sed -n '2,/^# With/s/^# \{0,1\}//p' tests/run.sh; }
 
-preset=release sanitize=no labels=(-LE long)
+preset=release sanitize=no long=no labels=(-LE long)
 while (($#)); do
     case $1 in
     --preset) preset=${2:?--preset needs a name} && shift ;;
     --preset=*) preset=${1#*=} ;;
     --sanitize) sanitize=yes ;;
-    --long) labels=() && export LINA_LONG=1 ;;
+    --long) long=yes labels=() && export LINA_LONG=1 ;;
     -h | --help) usage && exit 0 ;;
     *) echo "run.sh: unknown option '$1'" >&2 && usage >&2 && exit 2 ;;
     esac
@@ -127,4 +128,12 @@ fi
 if [[ $preset != dev && ($sanitize == yes || ${CI:-} == true) ]] && build dev; then
     # in one process: a fork of an instrumented one takes as long as most checks
     CK_FORK=no run dev "dev (AddressSanitizer, UBSan)"
+fi
+if [[ $preset != tsan && $long == yes ]]; then
+    if ! lina_has_tsan; then
+        echo "skipped: tsan (ThreadSanitizer): no clang with its OpenMP runtime (Debian: clang, libomp-dev)"
+        skipped=$((skipped + 1))
+    elif build tsan; then
+        run tsan "tsan (ThreadSanitizer)"
+    fi
 fi

@@ -160,7 +160,7 @@ START_TEST(defaults_are_those_of_the_specification) {
             {"repeats", "0"},
             {"json", "off"},
             {"n-mlp", "0"},
-        {"on-nonfinite", "stop"},
+            {"on-nonfinite", "stop"},
             {"seeds", "3"},
             {"sweep-seeds", "1"},
             {"budget", ""},
@@ -406,6 +406,29 @@ START_TEST(control_characters_do_not_reach_the_screen) {
         train("--data x --n-head "
               "1234567890123456789012345678901234567890123456789012345678\xc3\xa9\xc3\xa9\xc3\xa9"),
         LA_ARG, "5678\xc3\xa9...");
+    FAILS(train("--data x --n-head \xff\xc3\xa9\xe2\x82\x7f"), LA_ARG, "and is \"?\xc3\xa9???\"");
+    FAILS(train("--data x --n-head \xc2\x9b" /* CSI of terminals */ "2J"), LA_ARG,
+          "and is \"?2J\"");
+    FAILS(train("--data x --config none/\x1b\x80.conf"), LA_IO, "none/??.conf");
+    FAILS(la_fail(LA_IO, "cannot write %s",
+                  "a\x1b[2J\xfe"
+                  "b\xc2\x85"),
+          LA_IO, "cannot write a?[2J?b?");
+}
+END_TEST
+
+START_TEST(a_text_that_is_no_utf8_is_cut_near_its_limit) {
+    char bytes[2 * LA_SHOWN], buf[LA_SHOWN], expected[LA_SHOWN];
+    memset(bytes, 0x80, sizeof bytes - 1);
+    bytes[sizeof bytes - 1] = 0;
+    memset(expected, '?', LA_SHOWN - 7); /* three may have been the rest of a character */
+    strcpy(expected + LA_SHOWN - 7, "...");
+    ck_assert_str_eq(la_shown(bytes, buf), expected);
+    char path[2 * LA_FILE_NAME], name[LA_FILE_NAME];
+    memset(path, 0x80, sizeof path - 1);
+    path[sizeof path - 1] = 0;
+    ck_assert_uint_eq(strlen(la_file_name(path, name)), LA_FILE_NAME - 4);
+    ck_assert_uint_eq(strspn(name + 3, "?"), LA_FILE_NAME - 7);
 }
 END_TEST
 
@@ -816,11 +839,12 @@ START_TEST(resuming_refuses_another_model_or_another_order) {
         "n-mlp 100",     "short-conv 4",  "seed 1",    "batch-size 3",     "grad-accum 2",
         "dropout .5",    "val-frac .2",   "optim sgd", "overfit-batch on", "task copy"};
     static const char *const may[] = {
-        "data y",           "max-iters 9",     "lr .5",          "min-lr 0",   "warmup-iters 1",
-        "lr-decay-iters 5", "schedule linear", "weight-decay 0", "beta1 .5",   "beta2 .5",
-        "grad-clip 0",      "eval-interval 2", "eval-iters 1",   "patience 2", "sample-every 10",
-        "keep 7",           "save-interval 3", "log-interval 4", "val-data y", "prompt abc",
-        "recompute on",     "csv on",          "tensorboard on", "on-nonfinite skip:3"};
+        "data y",          "max-iters 9",      "lr .5",           "min-lr 0",
+        "warmup-iters 1",  "lr-decay-iters 5", "schedule linear", "weight-decay 0",
+        "beta1 .5",        "beta2 .5",         "grad-clip 0",     "eval-interval 2",
+        "eval-iters 1",    "patience 2",       "sample-every 10", "keep 7",
+        "save-interval 3", "log-interval 4",   "val-data y",      "prompt abc",
+        "recompute on",    "csv on",           "tensorboard on",  "on-nonfinite skip:3"};
     int  stored = 0;
     char line[128];
     for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
@@ -1008,6 +1032,7 @@ int main(void) {
                         sizeof refusals / sizeof *refusals);
     tcase_add_test(t, what_is_needed_is_asked_for);
     tcase_add_test(t, control_characters_do_not_reach_the_screen);
+    tcase_add_test(t, a_text_that_is_no_utf8_is_cut_near_its_limit);
     tcase_add_test(t, a_spec_of_attention_has_a_name_and_keys);
     tcase_add_test(t, a_task_is_written_out_and_gives_the_size_of_a_window);
     tcase_add_test(t, a_task_refuses_what_is_for_texts);

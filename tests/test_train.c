@@ -250,7 +250,8 @@ START_TEST(a_step_that_was_not_finite_leaves_nothing) {
     for (int i = 0; i < 2; i++) {
         ok(la_trainer_create(&t[i], &c, &ids));
         la_params *p = t[i].lm->params;
-        la_real   *x = la_params_x(p) + la_param_offset(p, la_param_find(p, "transformer.wte.weight"));
+        la_real   *x =
+            la_params_x(p) + la_param_offset(p, la_param_find(p, "transformer.wte.weight"));
         for (int64_t step = 0; step < 5; step++) {
             if (step == 2 && i == 0) continue; /* as if it had not been */
             la_real was = *x;
@@ -277,14 +278,11 @@ START_TEST(what_to_do_about_a_number_that_is_not_finite) {
         const char *text;
         int         kind;
         int64_t     times;
-    } good[] = {{"stop", LA_NONFINITE_STOP, 0},
-                {"skip:1", LA_NONFINITE_SKIP, 1},
-                {"skip:250", LA_NONFINITE_SKIP, 250},
-                {"rollback", LA_NONFINITE_ROLLBACK, 3},
-                {"rollback:3", LA_NONFINITE_ROLLBACK, 3},
-                {"rollback:0", LA_NONFINITE_ROLLBACK, 0}};
-    static const char *const bad[] = {"",       "skip",    "skip:",       "skip:0",  "skip:-1",
-                                      "skip:x", "skip:1e", "rollback:4",  "stop:1",  "rollbacks",
+    } good[] = {{"stop", LA_NONFINITE_STOP, 0},           {"skip:1", LA_NONFINITE_SKIP, 1},
+                {"skip:250", LA_NONFINITE_SKIP, 250},     {"rollback", LA_NONFINITE_ROLLBACK, 3},
+                {"rollback:3", LA_NONFINITE_ROLLBACK, 3}, {"rollback:0", LA_NONFINITE_ROLLBACK, 0}};
+    static const char *const bad[] = {"",       "skip",    "skip:",       "skip:0",   "skip:-1",
+                                      "skip:x", "skip:1e", "rollback:4",  "stop:1",   "rollbacks",
                                       "Stop",   "skip:.5", "rollback:-1", "rollback:"};
     la_nonfinite             n;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
@@ -311,6 +309,10 @@ START_TEST(a_loss_spike_is_told_once_in_a_hundred_steps) {
     ck_assert_double_eq(median, 32);
     ck_assert_int_eq(la_spike(&again, 163, 1e6, &median), 0);
     ck_assert_int_eq(la_spike(&again, 164, 1e6, &median), 1);
+    again = s;
+    ck_assert_int_eq(la_spike(&again, 64, 1e6, &median), 1);
+    ck_assert_int_eq(la_spike(&again, 164, 193, &median), 0); /* that spike is one of the losses */
+    ck_assert_double_eq(median, 33);
     for (int64_t i = 1; i <= 63; i++) la_spike(&narrow, i, 2, &median);
     ck_assert_int_eq(la_spike(&narrow, 64, 3, &median), 0); /* 1 at least, above the median */
     ck_assert_int_eq(la_spike(&narrow, 65, 3.001, &median), 1);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/words.h"
 #include "train/checkpoint_impl.h"
 #include "train/decode.h"
 #include "train/h5_io.h"

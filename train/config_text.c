@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/utf8.h"
+#include "tensor/utf8.h"
 #include "train/config_impl.h"
 #include "train/save_file.h"
 

@@ -16,6 +16,7 @@
 
 #include "tensor/arena.h"
 #include "tensor/parallel.h"
+#include "tensor/words.h"
 
 enum { FINISHED = 0x4C494E41 };
 
@@ -129,8 +130,7 @@ static la_status repeat(const answer *a) {
     if (a->status == LA_OK) return LA_OK;
     memcpy(sentence, a->sentence, sizeof sentence);
     sentence[sizeof sentence - 1] = 0;
-    for (char *s = sentence; *s; s++)
-        if ((unsigned char)*s < 0x20 || *s == 0x7F) *s = '?';
+    la_make_printable(sentence);
     return la_fail(a->status == LA_NOMEM ? LA_NOMEM : LA_FORMAT, "%s", sentence);
 }
 

@@ -7,9 +7,9 @@
  * name is checked here against the memory there is and against the model. */
 #ifndef LA_FLAT_H
 #define LA_FLAT_H
+#include "tensor/words.h"
 #include "train/checkpoint.h"
 #include "train/confined.h"
-#include "train/save_file.h"
 
 #define LA_EMBEDDING                                                                               \
     "transformer.wte.weight"     /* the table of both ends of the model: GPT-2 ties them */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "tensor/arena.h"
+#include "tensor/words.h"
 #include "train/checkpoint_impl.h"
 #include "train/decode.h"
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/utf8.h"
 #include "train/config.h"
 
 void la_rate_init(la_rate *r, double (*now)(void)) { *r = (la_rate){.now = now}; }
@@ -134,14 +135,19 @@ void la_csv_line(const char *json, FILE *out) {
 
 void la_json_string(const char *s, FILE *out) {
     fputc('"', out);
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\')
-            fprintf(out, "\\%c", c);
-        else if (c < 0x20)
-            fprintf(out, "\\u%04x", c);
+    for (int64_t left = (int64_t)strlen(s); left > 0;) {
+        uint32_t point = 0;
+        int      n = la_utf8_decode(s, left, &point);
+        if (!n) /* a reader of JSON takes no other bytes */
+            fputs("\\ufffd", out);
+        else if (point == '"' || point == '\\')
+            fprintf(out, "\\%c", (char)point);
+        else if (point < 0x20)
+            fprintf(out, "\\u%04x", (unsigned)point);
         else
-            fputc(c, out);
+            fwrite(s, 1, (size_t)n, out);
+        s += n ? n : 1;
+        left -= n ? n : 1;
     }
     fputc('"', out);
 }

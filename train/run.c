@@ -16,9 +16,23 @@
 
 /* --- options and checkpoints --- */
 
+/* A value, which may come from a checkpoint that somebody else made. */
+static int print_value(const char *value) {
+    char *text = strdup(value);
+    if (!text) return printf("?");
+    la_make_printable(text);
+    int columns = printf("%s", text);
+    free(text);
+    return columns;
+}
+
 static void print_change(void *ctx, const char *name, const char *was, const char *now) {
     (void)ctx;
-    printf("changed on resuming: %s was %s, is %s\n", name, was, now);
+    printf("changed on resuming: %s was ", name);
+    print_value(was);
+    printf(", is ");
+    print_value(now);
+    putchar('\n');
 }
 
 static la_status take_config(la_run_state *r, const char *path, la_binding least) {
@@ -127,7 +141,8 @@ static void show_plan(const la_run_state *r) {
         if (!(o->tools & LA_TOOL_TRAIN) || o->binding == LA_BIND_LOCAL || !*value) continue;
         int n = (int)(strlen(o->name) + strlen(value) + 3);
         if (column && column + n > 100) column = 0, putchar('\n');
-        column += printf("%s%s=%s", column ? "  " : "", o->name, value);
+        column += printf("%s%s=", column ? "  " : "", o->name);
+        column += print_value(value);
     }
     putchar('\n');
     int on_text = !r->texts.task.def || r->texts.task.def->on_text;

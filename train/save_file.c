@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "data/hash.h"
+#include "tensor/words.h"
 
 enum { AT_FORMAT = 8, AT_LENGTH = 16, AT_HASH = 24, PART = 1 << 26 };
 
@@ -41,18 +42,6 @@ static uint64_t hash_of(const unsigned char *bytes, size_t n) {
     uint64_t                   h = la_hash64(LA_HASH64_START, bytes, AT_HASH);
     h = la_hash64(h, zero, sizeof zero);
     return la_hash64(h, bytes + AT_HASH + 8, n - AT_HASH - 8);
-}
-
-const char *la_file_name(const char *path, char buf[LA_FILE_NAME]) {
-    size_t n = strlen(path), room = LA_FILE_NAME - 1;
-    int    cut = n > room;
-    if (n == 0) path = "\"\"";
-    if (cut) path += n - (room - 3);
-    while (cut && (*path & 0xC0) == 0x80) path++; /* do not begin within a character */
-    snprintf(buf, LA_FILE_NAME, "%s%s", cut ? "..." : "", path);
-    for (char *p = buf; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7F) *p = '?';
-    return buf;
 }
 
 /* ---- saving ----------------------------------------------------------------------------- */

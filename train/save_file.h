@@ -15,7 +15,7 @@
 #include "tensor/status.h"
 #include <stddef.h>
 
-enum { LA_BLOCK = 512, LA_FILE_FORMAT = 1, LA_FILE_NAME = 256 };
+enum { LA_BLOCK = 512, LA_FILE_FORMAT = 1 };
 
 /* Completes the block in bytes[0..LA_BLOCK), of n >= LA_BLOCK in all. */
 void la_file_seal(unsigned char *bytes, size_t n);
@@ -36,7 +36,4 @@ la_status la_file_load(unsigned char **bytes, size_t *n, const char *path);
 la_status la_file_read(unsigned char **bytes, size_t *n, const char *path);
 
 int la_file_is_ours(const char *path); /* begins with our magic */
-
-/* A path or another name as it can be printed: the end of a long one, no control characters. */
-const char *la_file_name(const char *path, char buf[LA_FILE_NAME]);
 #endif

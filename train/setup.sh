@@ -13,6 +13,12 @@ lina_python() { # MODULE: is there a Python that has it?
     python3 -c "import $1" 2>/dev/null || /usr/bin/python3 -c "import $1" 2>/dev/null
 }
 
+# Can clang build a program with its OpenMP runtime?  The ThreadSanitizer build needs both.
+lina_has_tsan() {
+    { command -v clang && echo 'int main(void){return 0;}' | clang -fopenmp -fsanitize=thread -x c -o /dev/null -; } \
+        >/dev/null 2>&1
+}
+
 # Fills `missing` with what was not found, as it is called everywhere, and `packages` with Debian's names.
 lina_look() {
     missing=() packages=()
@@ -44,9 +50,7 @@ lina_look() {
             ;;
         demo) [[ $(bible -f gen1:1 2>/dev/null </dev/null) == "Ge1:1 "* ]] ||
             absent "bible (the demo's text)" bible-kjv bible-kjv-text ;;
-        tsan) { command -v clang && echo 'int main(void){return 0;}' |
-            clang -fopenmp -x c -o /dev/null -; } >/dev/null 2>&1 ||
-            absent "clang with its OpenMP runtime" clang libomp-dev ;;
+        tsan) lina_has_tsan || absent "clang with its OpenMP runtime" clang libomp-dev ;;
         *) echo "setup.sh: unknown word '$need'; known: tests demo tsan" >&2 && exit 2 ;;
         esac
     done

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/words.h"
 #include "train/h5_io.h"
 #include "train/picture.h"
 #include "train/save_file.h"

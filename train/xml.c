@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "data/utf8.h"
+#include "tensor/utf8.h"
 
 static int belongs_in_xml(uint32_t point) { /* no controls, no noncharacters */
     if (point == '\n' || point == '\t') return 1;

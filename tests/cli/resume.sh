@@ -111,6 +111,14 @@ run 0 train --resume --out-dir=mlm
 same "the masked objective" mlm mlm.ref
 same_loss mlm mlm.ref
 
+# --- the best stays the best ---
+run 0 train "${base[@]}" --max-iters=100 --out-dir=best
+cp best/best.h5 best.h5
+run 0 train --resume --out-dir=best --max-iters=200 --lr=10 --min-lr=10
+check "the loss is higher since" below "$(val_loss best/metrics.jsonl 100)" "$(val_loss best/metrics.jsonl 200)"
+check "and best.h5 is the one from before" cmp best/best.h5 best.h5
+out_says '^done: step 200 .* \(best: step 100, '
+
 # --- a checkpoint without the rest of its folder ---
 args=("${tiny[@]}" --data=t.txt --eval-interval=20 --quiet)
 run 0 train "${args[@]}" --max-iters=40 --lr-decay-iters=60 --out-dir=half

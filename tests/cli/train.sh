@@ -144,9 +144,10 @@ check "but needs less memory" below "$(cat bytes.on)" "$(cat bytes.off)"
 run 0 train "${short[@]}" --grad-accum=2 --batch-size=2 --out-dir=accum
 check "two batches of 2 are one of 4" near "$(val_loss accum/metrics.jsonl 30)" "$(val_loss quiet/metrics.jsonl 30)" 1e-4
 check "each step once" each_step_once accum/metrics.jsonl 30
-run 0 train "${short[@]}" --max-iters=100 --lr=0 --min-lr=0 --patience=2 --out-dir=patience
+run 0 train "${short[@]}" --max-iters=100 --lr=0 --min-lr=0 --patience=2 --save-interval=7 --out-dir=patience
 out_says '^no progress in 2 evaluations: ended at step 20$'
-check "the last step was saved" test -s patience/last.h5
+run 0 train --resume=last --out-dir=patience --log-interval=1 --quiet=off
+check_not "the last step was saved, and no step is left" grep -q '^step ' out
 run 0 train "${short[@]}" --max-iters=200 --lr=3e-3 --overfit-batch --out-dir=overfit
 check "--overfit-batch" below "$(fields overfit/metrics.jsonl | awk '$1 == 200 { print $2 }')" 0.2
 run 0 train "${short[@]}" --max-iters=0 --out-dir=zero

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tensor/status.h"
+#include "tensor/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -29,7 +30,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 static inline int fuzz_worked(la_status s) {
     if (s == LA_OK) return 1;
     HOLDS(*la_error() && s != LA_STATE);
-    for (const char *c = la_error(); *c; c++) HOLDS((unsigned char)*c >= 0x20 && *c != 0x7F);
+    for (const char *c = la_error(); *c;) {
+        uint32_t point = 0;
+        int      length = la_utf8_decode(c, (int64_t)strlen(c), &point);
+        HOLDS(length && point >= 0x20 && !(point >= 0x7F && point < 0xA0));
+        c += length;
+    }
     return 0;
 }
 

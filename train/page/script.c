@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/utf8.h"
+#include "tensor/utf8.h"
 #include "train/page/chart_impl.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* utf8.c -- one character to and from its one to four bytes. */
-#include "data/utf8.h"
+#include "tensor/utf8.h"
 
 static bool follows(unsigned char b) { return (b & 0xC0) == 0x80; }
 
