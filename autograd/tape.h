@@ -47,6 +47,7 @@ typedef struct la_tape_cfg {
     int      grad;      /* record for training: gradients, and dropout is active           */
     uint64_t seed;      /* dropout mask = f(seed, step, node, index)                       */
     size_t   max_bytes; /* la_tape_seal fails with LA_NOMEM above this; 0: no limit        */
+    int      plan_only; /* la_tape_seal works out la_tape_bytes; the tape cannot be replayed */
 } la_tape_cfg;
 
 la_status la_tape_create(la_tape **t, const la_tape_cfg *cfg); /* cfg NULL: inference     */

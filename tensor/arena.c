@@ -7,9 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __linux__
 #include <sys/mman.h>
-#endif
 
 enum { BLOCK = 64 * 1024, HUGE_PAGE = 2 << 20 };
 
@@ -32,6 +30,15 @@ void *la_alloc_aligned(size_t bytes) {
 #endif
     memset(p, 0, bytes);
     return p;
+}
+
+void *la_reserve(size_t bytes) {
+    void *p = mmap(NULL, bytes ? bytes : 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void la_unreserve(void *p, size_t bytes) {
+    if (p) munmap(p, bytes ? bytes : 1);
 }
 
 void *la_arena_alloc(la_arena *a, size_t bytes) {

@@ -19,4 +19,9 @@ void  la_arena_free(la_arena *a); /* everything; the arena is empty and usable a
 
 /* One large zeroed block, LA_ALIGN aligned; NULL when out of memory.  Free it with free(). */
 void *la_alloc_aligned(size_t bytes);
+
+/* Addresses without memory, for what is only planned: whoever reads or writes there crashes.  NULL:
+ * there are not so many.  Give them back with la_unreserve(). */
+void *la_reserve(size_t bytes);
+void  la_unreserve(void *p, size_t bytes); /* NULL is fine */
 #endif
