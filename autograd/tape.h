@@ -103,6 +103,7 @@ int            la_tape_len(const la_tape *t);
 const la_node *la_tape_at(const la_tape *t, int id);
 la_node       *la_tape_find_leaf(const la_tape *t, const la_real *x); /* NULL if none      */
 size_t         la_tape_bytes(const la_tape *t);          /* all that seal allocates             */
+size_t         la_tape_recorded(const la_tape *t);       /* of the record: nodes, names, schedule */
 size_t         la_tape_unshared(const la_tape *t);       /* the same if no buffers shared memory */
 void           la_tape_print(const la_tape *t, FILE *f); /* one line a node                */
 void           la_tape_dot(const la_tape *t, FILE *f);   /* Graphviz                       */

@@ -70,6 +70,13 @@ char *la_arena_printf(la_arena *a, const char *fmt, ...) {
     return s;
 }
 
+size_t la_arena_bytes(const la_arena *a) {
+    size_t bytes = 0;
+    for (const la_arena_block *b = a->last; b; b = b->before)
+        bytes += round_up(sizeof *b) + b->size;
+    return bytes;
+}
+
 void la_arena_free(la_arena *a) {
     while (a->last) {
         la_arena_block *before = a->last->before;

@@ -11,6 +11,7 @@
 #include "train/compare/child.h"
 #include "train/compare/measure.h"
 #include "train/compare/measured.h"
+#include "train/memory_plan.h"
 #include "train/system.h"
 
 /* --- memory that is free --- */
@@ -95,6 +96,40 @@ START_TEST(what_is_free_with_cgroups_of_version_1) {
     put("proc/self/cgroup", "");
     free_is(0);
     forget_machine();
+}
+END_TEST
+
+START_TEST(a_plan_is_compared_with_what_is_free) {
+    const size_t   M = 1 << 20;
+    la_config      c;
+    la_memory_plan p = {.start = 10 * M,
+                        .text = 5 * M,
+                        .mapped = 700 * M,
+                        .train = {.model = 40 * M, .step = 90 * M, .evaluation = 7 * M},
+                        .saving = 20 * M,
+                        .sampling = 30 * M};
+    la_config_init(&c);
+    OK(la_memory_plan_check(&p, &c)); /* nothing is known of what is free */
+    ck_assert_uint_eq(la_memory_plan_peak(&p), (10 + 5 + 700 + 40 + 90 + 7 + 30) * M);
+    p.saving = 31 * M; /* the larger counts */
+    ck_assert_uint_eq(la_memory_plan_peak(&p), (10 + 5 + 700 + 40 + 90 + 7 + 31) * M);
+    p.available = (40 + 90 + 7 + 31) * M; /* what is there already is not asked for again */
+    OK(la_memory_plan_check(&p, &c));
+    p.available--;
+    FAILS(la_memory_plan_check(&p, &c), LA_NOMEM,
+          "the training needs 168.0 MiB and 168.0 MiB are free: weights, gradients and optimiser "
+          "take 40.0, the step 90.0, the evaluation 7.0, saving 31.0, samples 30.0; try "
+          "--recompute, or a smaller --batch-size with a larger --grad-accum");
+    c.recompute = 1;
+    FAILS(la_memory_plan_check(&p, &c), LA_NOMEM, "try a smaller --batch-size with a larger");
+    c.batch_size = 1;
+    FAILS(la_memory_plan_check(&p, &c), LA_NOMEM, "try a smaller --block-size");
+    c.batch_size = 12;
+    p.train.evaluation = 100 * M;
+    FAILS(la_memory_plan_check(&p, &c), LA_NOMEM, "try a smaller --block-size");
+    p.available = 70 * M; /* not even weights and their checkpoints */
+    FAILS(la_memory_plan_check(&p, &c), LA_NOMEM, "try a smaller --n-embd or --n-layer");
+    la_config_free(&c);
 }
 END_TEST
 
@@ -412,6 +447,7 @@ int main(void) {
     tcase_set_timeout(c, 60);
     tcase_add_test(c, what_is_free_with_cgroups_of_version_2);
     tcase_add_test(c, what_is_free_with_cgroups_of_version_1);
+    tcase_add_test(c, a_plan_is_compared_with_what_is_free);
     tcase_add_test(c, a_child_is_read_line_by_line);
     tcase_add_test(c, more_than_a_pipe_holds);
     tcase_add_test(c, a_child_that_fails_says_why);

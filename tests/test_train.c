@@ -347,9 +347,10 @@ START_TEST(the_plan_is_what_is_allocated) { /* _i: spec, objective */
     size_t array = la_params_len(t.lm->params) * sizeof(la_real), slots = 0;
     for (int i = 0; i < LA_MAX_SLOT; i++) slots += t.optim.slot[i] != NULL;
     ck_assert_uint_eq(plan.model, (2 + slots) * array);
-    ck_assert_uint_eq(plan.step, la_tape_bytes(t.tape) + 3 * 4 * 12 * sizeof(int32_t));
+    ck_assert_uint_eq(plan.step, la_tape_bytes(t.tape) + la_tape_recorded(t.tape) + 3 * 4 * 12 * sizeof(int32_t));
     ck_assert_uint_eq(plan.evaluation,
-                      la_tape_bytes(e.tape) + 3 * (size_t)(e.rows * e.seq) * sizeof(int32_t));
+                      la_tape_bytes(e.tape) + la_tape_recorded(e.tape) +
+                          3 * (size_t)(e.rows * e.seq) * sizeof(int32_t));
     la_evaluator_destroy(&e);
     la_trainer_destroy(&t);
     c.max_bytes = plan.model + plan.step - 1;

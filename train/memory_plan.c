@@ -25,7 +25,7 @@ la_status la_memory_plan_make(la_memory_plan *p, const la_trainer_cfg *cfg, cons
     LA_TRY(la_trainer_plan_of(cfg, &p->train));
     la_lm *lm;
     LA_TRY(la_lm_plan(&lm, &cfg->lm));
-    p->saving = 2 * la_checkpoint_bytes(lm->params, cfg->optim->n_slots);
+    p->saving = la_checkpoint_saving_bytes(lm->params, cfg->optim->n_slots);
     la_status s = sample ? la_write_plan(lm, texts->tokenizer, sample, &p->sampling) : LA_OK;
     la_lm_destroy(lm);
     return s;

@@ -138,7 +138,9 @@ static la_status add_reader(la_sampler *s, int64_t T, size_t *bytes) {
     reader r = {0};
     if (T == 0) return LA_OK;
     la_status status = open_reader(&r, s, T);
-    if (status == LA_OK) *bytes += la_tape_bytes(r.tape) + 2 * (size_t)T * sizeof *r.tokens;
+    if (status == LA_OK)
+        *bytes +=
+            la_tape_bytes(r.tape) + la_tape_recorded(r.tape) + 2 * (size_t)T * sizeof *r.tokens;
     close_reader(&r);
     return status;
 }

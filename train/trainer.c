@@ -98,7 +98,8 @@ static la_status replay_bytes(const la_trainer_cfg *c, const la_lm *lm, int grad
     LA_TRY(la_tape_create(&tape, &(la_tape_cfg){.grad = grad, .plan_only = 1}));
     la_node  *loss = la_keep(record(lm, tape, rows, T, &unread, &unread, &unread, &unread, &a));
     la_status s = la_tape_seal(tape, grad ? loss : NULL);
-    *bytes = la_tape_bytes(tape) + (size_t)(3 * rows * T + 2 * a.n) * sizeof(int32_t);
+    *bytes = la_tape_bytes(tape) + la_tape_recorded(tape) +
+             (size_t)(3 * rows * T + 2 * a.n) * sizeof(int32_t);
     la_tape_destroy(tape);
     return s;
 }
