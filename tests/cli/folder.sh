@@ -17,9 +17,9 @@ for how in --resume --overwrite --seed=1; do
   check "$how: nothing on standard output" test ! -s out
 done
 check "the first goes on" kill -0 "$pid"
-lines=$(wc -l <locked/metrics.jsonl)
-await_step locked $((lines + 10))
-check "and writes its lines" test "$(wc -l <locked/metrics.jsonl)" -gt "$lines"
+written=$(wc -l <locked/metrics.jsonl)
+await_step locked $((written + 10))
+check "and writes its lines" test "$(wc -l <locked/metrics.jsonl)" -gt "$written"
 kill -s KILL "$pid"
 wait "$pid" 2>/dev/null
 at=$(fields locked/metrics.jsonl | tail -n 1 | cut -d' ' -f1)
@@ -63,8 +63,8 @@ some() { # FILE...: a copy of ref without these
 }
 damage() { # FILE...: in some, cut
   for file in "$@"; do
-    head -c 5000 "some/$file" >cut
-    cp cut "some/$file"
+    head -c 5000 "some/$file" >short
+    cp short "some/$file"
   done
 }
 skips() { check "$1 was skipped, with the reason" grep -qE "^skipped some/$1: .*(truncated|damaged)" err; }
