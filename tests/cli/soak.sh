@@ -11,7 +11,7 @@ fi
 if [ -n "${LINA_LONG:-}" ]; then
   steps=12000 written=100000 every=200
 else
-  steps=500 written=5000 every=20
+  steps=500 written=5000 every=10
 fi
 text 60000 >t.txt
 args=("${tiny[@]}" --batch-size=16 --data=t.txt --max-iters="$steps" --eval-interval="$every" --sample-every="$every" --keep=3
