@@ -20,6 +20,10 @@ static const char *label(const la_tape *t, const la_node *n) {
 }
 
 size_t la_tape_bytes(const la_tape *t) { return t->bytes; }
+size_t la_tape_recorded(const la_tape *t) {
+    return la_arena_bytes(&t->arena) + (size_t)t->room * (sizeof *t->nodes + sizeof *t->info) +
+           (t->schedule ? 3 * (size_t)t->n * sizeof *t->schedule : 0);
+}
 size_t la_tape_unshared(const la_tape *t) { return t->unshared; }
 
 static void lives(FILE *f, const char *what, la_span s, la_span again) {

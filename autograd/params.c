@@ -29,8 +29,9 @@ struct la_params {
     size_t    len;
     int64_t   numbers[2]; /* trainable, frozen */
     la_real  *x, *g;
-    double   *work;   /* of la_init_fill */
-    la_status failed; /* the first failure, reported by la_params_alloc */
+    int       reserved; /* x and g are addresses only: x has those of both */
+    double   *work;     /* of la_init_fill */
+    la_status failed;   /* the first failure, reported by la_params_alloc */
 };
 
 la_status la_params_create(la_params **p) {
@@ -40,8 +41,12 @@ la_status la_params_create(la_params **p) {
 
 void la_params_destroy(la_params *p) {
     if (!p) return;
-    free(p->x);
-    free(p->g);
+    if (p->reserved)
+        la_unreserve(p->x, 2 * p->len * sizeof *p->x);
+    else {
+        free(p->x);
+        free(p->g);
+    }
     free(p->work);
     free(p->entries);
     la_arena_free(&p->arena);
@@ -133,6 +138,18 @@ la_status la_params_alloc(la_params *p, uint64_t seed, int with_grad) {
                        (long long)(p->numbers[0] + p->numbers[1]),
                        (double)p->len * sizeof *p->x / 0x1p20);
     for (int i = 0; i < p->n; i++) draw_one(p, i, seed, 0);
+    return LA_OK;
+}
+
+la_status la_params_reserve(la_params *p) {
+    if (p->failed) return p->failed;
+    p->x = la_reserve(2 * p->len * sizeof *p->x);
+    if (!p->x)
+        return la_fail(LA_NOMEM, "no addresses for %lld parameters and their gradients (%.1f MiB)",
+                       (long long)(p->numbers[0] + p->numbers[1]),
+                       2.0 * (double)p->len * sizeof *p->x / 0x1p20);
+    p->g = p->x + p->len;
+    p->reserved = 1;
     return LA_OK;
 }
 

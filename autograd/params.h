@@ -27,6 +27,8 @@ la_param la_params_add_frozen(la_params *p, const char *name, la_shape s, la_ini
 
 /* Values and, if asked, gradients; draws the initial values.  Reports any failed add. */
 la_status la_params_alloc(la_params *p, uint64_t seed, int with_grad);
+/* Instead of that: addresses of values and gradients, and no memory, for tapes that only plan. */
+la_status la_params_reserve(la_params *p);
 /* Other values for a parameter that starts with random ones: a function of the seed, the draw and
  * the parameter's index.  Draw 0 has the values of la_params_alloc with that seed. */
 void      la_param_redraw(la_params *p, la_param i, uint64_t seed, uint64_t draw);

@@ -96,10 +96,10 @@ la_status la_tape_allocate(la_tape *t) {
     if (t->cfg.max_bytes && t->bytes > t->cfg.max_bytes)
         s = la_fail(LA_NOMEM, "the step needs %.1f MiB and %.1f MiB are free",
                     (double)t->bytes / 0x1p20, (double)t->cfg.max_bytes / 0x1p20);
-    else if (!(t->memory = la_alloc_aligned(t->bytes)))
+    else if (!t->cfg.plan_only && !(t->memory = la_alloc_aligned(t->bytes)))
         s = la_fail(LA_NOMEM, "could not allocate the %.1f MiB that the step needs",
                     (double)t->bytes / 0x1p20);
-    else {
+    else if (t->memory) {
         for (int i = 0; i < n; i++) *b[i].where = (la_real *)t->memory + b[i].offset;
         t->common = (la_real *)t->memory + shared;
         t->scratch = t->common + common;

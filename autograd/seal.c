@@ -20,6 +20,7 @@ la_status la_tape_seal(la_tape *t, la_node *loss) {
     LA_TRY(la_tape_plan_schedule(t));
     LA_TRY(la_tape_plan_lives(t));
     LA_TRY(la_tape_allocate(t));
+    if (t->cfg.plan_only) return LA_OK; /* and not sealed */
     for (int i = 0; i < t->n; i++) {
         la_node *n = t->nodes[i], *from = n->from;
         if (t->info[i].in_place) n->x = (from ? from : n)->in[t->info[i].in_place - 1]->x;

@@ -47,6 +47,7 @@ typedef struct la_tape_cfg {
     int      grad;      /* record for training: gradients, and dropout is active           */
     uint64_t seed;      /* dropout mask = f(seed, step, node, index)                       */
     size_t   max_bytes; /* la_tape_seal fails with LA_NOMEM above this; 0: no limit        */
+    int      plan_only; /* la_tape_seal works out la_tape_bytes; the tape cannot be replayed */
 } la_tape_cfg;
 
 la_status la_tape_create(la_tape **t, const la_tape_cfg *cfg); /* cfg NULL: inference     */
@@ -102,6 +103,7 @@ int            la_tape_len(const la_tape *t);
 const la_node *la_tape_at(const la_tape *t, int id);
 la_node       *la_tape_find_leaf(const la_tape *t, const la_real *x); /* NULL if none      */
 size_t         la_tape_bytes(const la_tape *t);          /* all that seal allocates             */
+size_t         la_tape_recorded(const la_tape *t);       /* of the record: nodes, names, schedule */
 size_t         la_tape_unshared(const la_tape *t);       /* the same if no buffers shared memory */
 void           la_tape_print(const la_tape *t, FILE *f); /* one line a node                */
 void           la_tape_dot(const la_tape *t, FILE *f);   /* Graphviz                       */

@@ -143,6 +143,8 @@ typedef struct la_lm {
  * not fit together (dim by heads, ...); LA_NOMEM, before anything large is allocated, above
  * max_bytes. */
 la_status la_lm_create(la_lm **lm, const la_lm_cfg *cfg, uint64_t seed, int with_grad);
+/* The same without memory for weights and gradients, for tapes that only plan. */
+la_status la_lm_plan(la_lm **lm, const la_lm_cfg *cfg);
 void      la_lm_destroy(la_lm *lm);
 
 /* What changes at the beginning of a training step, by seed and step alone: random features. */

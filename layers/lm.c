@@ -92,9 +92,9 @@ static la_status fits(const la_lm *lm, int with_grad) {
         (double)lm->cfg.max_bytes / 0x1p20);
 }
 
-la_status la_lm_create(la_lm **out, const la_lm_cfg *cfg, uint64_t seed, int with_grad) {
-    *out = NULL;
-    la_lm *lm = calloc(1, sizeof *lm);
+/* A model with parameters that are declared and have no place yet. */
+static la_status declared(la_lm **out, const la_lm_cfg *cfg, int with_grad) {
+    la_lm *lm = *out = calloc(1, sizeof *lm);
     if (!lm) return la_fail(LA_NOMEM, "no memory for a model");
     lm->cfg = *cfg;
     la_status s = check(&lm->cfg);
@@ -105,15 +105,25 @@ la_status la_lm_create(la_lm **out, const la_lm_cfg *cfg, uint64_t seed, int wit
         declare(lm);
         s = fits(lm, with_grad);
     }
-    if (s == LA_OK) {
-        s = la_params_alloc(lm->params, seed, with_grad);
-    }
-    if (s != LA_OK) {
-        la_lm_destroy(lm);
-        return s;
-    }
-    *out = lm;
-    return LA_OK;
+    return s;
+}
+
+/* s: of making it, after which there is a model or none. */
+static la_status made(la_lm **lm, la_status s) {
+    if (s == LA_OK) return s;
+    la_lm_destroy(*lm);
+    *lm = NULL;
+    return s;
+}
+
+la_status la_lm_create(la_lm **lm, const la_lm_cfg *cfg, uint64_t seed, int with_grad) {
+    la_status s = declared(lm, cfg, with_grad);
+    return made(lm, s == LA_OK ? la_params_alloc((*lm)->params, seed, with_grad) : s);
+}
+
+la_status la_lm_plan(la_lm **lm, const la_lm_cfg *cfg) {
+    la_status s = declared(lm, cfg, 1);
+    return made(lm, s == LA_OK ? la_params_reserve((*lm)->params) : s);
 }
 
 void la_lm_destroy(la_lm *lm) {

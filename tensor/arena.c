@@ -7,9 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __linux__
 #include <sys/mman.h>
-#endif
 
 enum { BLOCK = 64 * 1024, HUGE_PAGE = 2 << 20 };
 
@@ -32,6 +30,15 @@ void *la_alloc_aligned(size_t bytes) {
 #endif
     memset(p, 0, bytes);
     return p;
+}
+
+void *la_reserve(size_t bytes) {
+    void *p = mmap(NULL, bytes ? bytes : 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void la_unreserve(void *p, size_t bytes) {
+    if (p) munmap(p, bytes ? bytes : 1);
 }
 
 void *la_arena_alloc(la_arena *a, size_t bytes) {
@@ -61,6 +68,13 @@ char *la_arena_printf(la_arena *a, const char *fmt, ...) {
     vsnprintf(s, (size_t)n + 1, fmt, ap);
     va_end(ap);
     return s;
+}
+
+size_t la_arena_bytes(const la_arena *a) {
+    size_t bytes = 0;
+    for (const la_arena_block *b = a->last; b; b = b->before)
+        bytes += round_up(sizeof *b) + b->size;
+    return bytes;
 }
 
 void la_arena_free(la_arena *a) {

@@ -4,13 +4,134 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "train/compare/child.h"
 #include "train/compare/measure.h"
 #include "train/compare/measured.h"
+#include "train/memory_plan.h"
 #include "train/system.h"
+
+/* --- memory that is free --- */
+
+static char machine[64]; /* a folder with files as those of /proc and /sys */
+
+static void put(const char *name, const char *text) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", machine, name);
+    for (char *p = path + 1; *p; p++) {
+        if (*p != '/') continue;
+        *p = 0;
+        mkdir(path, 0777);
+        *p = '/';
+    }
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(text, f);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+static void new_machine(const char *groups) {
+    snprintf(machine, sizeof machine, "/tmp/lina-machine-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(machine));
+    put("proc/meminfo", "MemTotal:     9000 kB\nMemFree:      100 kB\nMemAvailable: 4000 kB\n");
+    put("proc/self/cgroup", groups);
+}
+
+static void free_is(size_t want) { ck_assert_uint_eq(la_memory_available_in(machine), want); }
+
+static void forget_machine(void) {
+    char command[96];
+    snprintf(command, sizeof command, "rm -r %s", machine);
+    ck_assert_int_eq(system(command), 0);
+}
+
+START_TEST(what_is_free_with_cgroups_of_version_2) {
+    new_machine("0::/user/job\n");
+    free_is(4000 << 10);
+    put("sys/fs/cgroup/user/job/memory.max", "max\n");
+    put("sys/fs/cgroup/user/job/memory.current", "1000000\n");
+    free_is(4000 << 10);
+    put("sys/fs/cgroup/user/job/memory.max", "3000000\n");
+    free_is(2000000);
+    put("sys/fs/cgroup/user/job/memory.stat", "anon 7\ninactive_file 400000\nactive_file 9\n");
+    free_is(2400000);
+    put("sys/fs/cgroup/user/memory.max", "1500000\n"); /* a group above it */
+    put("sys/fs/cgroup/user/memory.current", "1100000\n");
+    free_is(400000);
+    put("sys/fs/cgroup/memory.max", "600000\n"); /* as within a container */
+    put("sys/fs/cgroup/memory.current", "500000\n");
+    free_is(100000);
+    put("sys/fs/cgroup/memory.current", "600001\n"); /* above the limit: next to nothing */
+    free_is(1);
+    put("sys/fs/cgroup/memory.max", "60000000000\n"); /* more than the machine has */
+    put("sys/fs/cgroup/user/memory.max", "60000000000\n");
+    put("sys/fs/cgroup/user/job/memory.max", "60000000000\n");
+    free_is(4000 << 10);
+    forget_machine();
+}
+END_TEST
+
+START_TEST(what_is_free_with_cgroups_of_version_1) {
+    new_machine("5:cpu,cpuacct:/other\n4:hugetlb,memory:/docker/abc\n1:name=systemd:/\n0::/none\n");
+    put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
+    put("sys/fs/cgroup/memory/memory.usage_in_bytes", "123\n");
+    free_is(4000 << 10);
+    put("sys/fs/cgroup/memory/other/memory.limit_in_bytes", "5\n"); /* not ours */
+    free_is(4000 << 10);
+    put("sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "2000000\n");
+    put("sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes", "700000\n");
+    free_is(1300000);
+    put("sys/fs/cgroup/memory/docker/abc/memory.stat",
+        "inactive_file 3\ntotal_inactive_file 200000\n");
+    free_is(1500000);
+    put("proc/self/cgroup", "4:memory:/not/there\n"); /* a path outside of the container */
+    put("sys/fs/cgroup/memory/memory.limit_in_bytes", "1000000\n");
+    put("sys/fs/cgroup/memory/memory.usage_in_bytes", "300000\n");
+    free_is(700000);
+    put("proc/meminfo", "MemTotal: 9000 kB\n"); /* of an old kernel */
+    free_is(700000);
+    put("proc/self/cgroup", "");
+    free_is(0);
+    forget_machine();
+}
+END_TEST
+
+START_TEST(a_plan_is_compared_with_what_is_free) {
+    const size_t   M = 1 << 20;
+    la_config      c;
+    la_memory_plan p = {.start = 10 * M,
+                        .text = 5 * M,
+                        .mapped = 700 * M,
+                        .train = {.model = 40 * M, .step = 90 * M, .evaluation = 7 * M},
+                        .saving = 20 * M,
+                        .sampling = 30 * M};
+    la_config_init(&c);
+    OK(la_memory_plan_check(&p, &c)); /* nothing is known of what is free */
+    ck_assert_uint_eq(la_memory_plan_peak(&p), (10 + 5 + 700 + 40 + 90 + 7 + 30) * M);
+    p.saving = 31 * M; /* the larger counts */
+    ck_assert_uint_eq(la_memory_plan_peak(&p), (10 + 5 + 700 + 40 + 90 + 7 + 31) * M);
+    p.available = (40 + 90 + 7 + 31) * M; /* what is there already is not asked for again */
+    OK(la_memory_plan_check(&p, &c));
+    p.available--;
+    FAILS(la_memory_plan_check(&p, &c), LA_NOMEM,
+          "the training needs 168.0 MiB and 168.0 MiB are free: weights, gradients and optimiser "
+          "take 40.0, the step 90.0, the evaluation 7.0, saving 31.0, samples 30.0; try "
+          "--recompute, or a smaller --batch-size with a larger --grad-accum");
+    c.recompute = 1;
+    FAILS(la_memory_plan_check(&p, &c), LA_NOMEM, "try a smaller --batch-size with a larger");
+    c.batch_size = 1;
+    FAILS(la_memory_plan_check(&p, &c), LA_NOMEM, "try a smaller --block-size");
+    c.batch_size = 12;
+    p.train.evaluation = 100 * M;
+    FAILS(la_memory_plan_check(&p, &c), LA_NOMEM, "try a smaller --block-size");
+    p.available = 70 * M; /* not even weights and their checkpoints */
+    FAILS(la_memory_plan_check(&p, &c), LA_NOMEM, "try a smaller --n-embd or --n-layer");
+    la_config_free(&c);
+}
+END_TEST
 
 /* --- child processes --- */
 
@@ -324,6 +445,9 @@ int main(void) {
     Suite *s = suite_create("measure");
     TCase *c = tcase_create("children");
     tcase_set_timeout(c, 60);
+    tcase_add_test(c, what_is_free_with_cgroups_of_version_2);
+    tcase_add_test(c, what_is_free_with_cgroups_of_version_1);
+    tcase_add_test(c, a_plan_is_compared_with_what_is_free);
     tcase_add_test(c, a_child_is_read_line_by_line);
     tcase_add_test(c, more_than_a_pipe_holds);
     tcase_add_test(c, a_child_that_fails_says_why);

@@ -100,7 +100,7 @@ START_TEST(its_mean_over_a_window_is_the_loss_of_an_evaluation) { /* _i: causal_
     la_evaluator       e;
     la_probe_positions p;
     double             loss, sum = 0;
-    OK(la_evaluator_create(&e, lm, NULL, 0));
+    OK(la_evaluator_create(&e, lm, NULL));
     OK(la_evaluate(&e, &ids, 0, NULL, &loss));
     OK(la_probe_loss_by_position(lm, &ids, 1, 0, &p));
     ck_assert_double_eq_tol(p.mean, loss, 2e-6 * loss);
@@ -119,7 +119,7 @@ START_TEST(rows_that_do_not_fill_a_pass_count_as_nothing) { /* a pass has 341 wi
     la_probe_positions p;
     double             loss;
     for (size_t i = 0; i < sizeof many; i++) many[i] = (uint8_t)(i * i % VOCAB);
-    OK(la_evaluator_create(&e, lm, NULL, 0));
+    OK(la_evaluator_create(&e, lm, NULL));
     OK(la_evaluate(&e, &ids, 0, NULL, &loss));
     OK(la_probe_loss_by_position(lm, &ids, 1, 0, &p));
     ck_assert_int_eq(p.windows, 416);
@@ -162,7 +162,7 @@ START_TEST(learned_positions_are_read_up_to_the_block) {
     la_evaluator       e;
     la_probe_positions p;
     double             loss;
-    OK(la_evaluator_create(&e, lm, NULL, 0));
+    OK(la_evaluator_create(&e, lm, NULL));
     OK(la_evaluate(&e, &ids, 0, NULL, &loss));
     OK(la_probe_loss_by_position(lm, &ids, 1, 0, &p));
     ck_assert_double_eq_tol(p.mean, loss, 2e-6 * loss);

@@ -514,7 +514,7 @@ START_TEST(an_evaluation_is_over_the_test_rows) { /* _i: rows do or do not fill 
     c.batch = 8;
     OK(la_trainer_create(&t, &c, NULL));
     for (int64_t i = 0; i < 20; i++) OK(la_trainer_step(&t, i, &s));
-    OK(la_evaluator_create(&e, t.lm, &task, 0));
+    OK(la_evaluator_create(&e, t.lm, &task));
     ck_assert((_i ? LA_TASK_TEST_ROWS % e.rows : e.rows > LA_TASK_TEST_ROWS) != 0);
     OK(la_evaluate(&e, NULL, 0, NULL, &loss));
     double accuracy = e.accuracy;

@@ -333,6 +333,36 @@ START_TEST(what_does_not_fit_is_refused) {
 }
 END_TEST
 
+START_TEST(the_plan_is_what_is_allocated) { /* _i: spec, objective */
+    if (!goes(model_spec(_i / 2), _i % 2)) return;
+    la_ids          ids = text();
+    la_trainer_cfg  c = small(model_spec(_i / 2));
+    la_trainer      t;
+    la_evaluator    e;
+    la_trainer_plan plan;
+    masked(&c, _i % 2);
+    c.lm.recompute = _i % 3 == 0;
+    ck_assert_int_eq(la_optim_find(_i % 4 < 2 ? "adamw" : "sgd", &c.optim), LA_OK);
+    ok(la_trainer_plan_of(&c, &plan));
+    ok(la_trainer_create(&t, &c, &ids));
+    ok(la_evaluator_create(&e, t.lm, NULL));
+    size_t array = la_params_len(t.lm->params) * sizeof(la_real), slots = 0;
+    for (int i = 0; i < LA_MAX_SLOT; i++) slots += t.optim.slot[i] != NULL;
+    ck_assert_uint_eq(plan.model, (2 + slots) * array);
+    ck_assert_uint_eq(plan.step, la_tape_bytes(t.tape) + la_tape_recorded(t.tape) + 3 * 4 * 12 * sizeof(int32_t));
+    ck_assert_uint_eq(plan.evaluation,
+                      la_tape_bytes(e.tape) + la_tape_recorded(e.tape) +
+                          3 * (size_t)(e.rows * e.seq) * sizeof(int32_t));
+    la_evaluator_destroy(&e);
+    la_trainer_destroy(&t);
+    c.max_bytes = plan.model + plan.step - 1;
+    FAILS(la_trainer_create(&t, &c, &ids), LA_NOMEM, "MiB are free");
+    c.max_bytes++;
+    ok(la_trainer_create(&t, &c, &ids));
+    la_trainer_destroy(&t);
+}
+END_TEST
+
 START_TEST(the_first_masked_loss_is_that_of_equal_guesses) { /* of V words: [MASK] is none */
     if (!goes(model_spec(_i), 1)) return;
     la_ids         ids = text();
@@ -410,7 +440,7 @@ START_TEST(evaluation_covers_the_text_and_knows_no_batch_size) { /* _i: objectiv
     masked(&c, _i);
     ok(la_trainer_create(&t, &c, &ids));
     train_to(&t, 0, 30);
-    ok(la_evaluator_create(&e, t.lm, NULL, 0));
+    ok(la_evaluator_create(&e, t.lm, NULL));
     ok(la_evaluate(&e, &ids, 0, NULL, &all));
     ck_assert_double_eq_tol(all, by_hand(t.lm, &ids), 1e-5);
     ok(la_evaluate(&e, &ids, 1, NULL, &some)); /* the first replay: here all there is */
@@ -435,7 +465,7 @@ START_TEST(an_evaluation_can_be_interrupted) {
     la_evaluator   e;
     double         loss;
     ok(la_trainer_create(&t, &c, &ids));
-    ok(la_evaluator_create(&e, t.lm, NULL, 0));
+    ok(la_evaluator_create(&e, t.lm, NULL));
     ck_assert_int_eq(la_evaluate(&e, &ids, 0, yes, &loss), LA_STATE);
     la_evaluator_destroy(&e);
     la_trainer_destroy(&t);
@@ -667,6 +697,7 @@ int main(void) {
     tcase_add_test(step, what_to_do_about_a_number_that_is_not_finite);
     tcase_add_test(step, a_loss_spike_is_told_once_in_a_hundred_steps);
     tcase_add_test(step, what_does_not_fit_is_refused);
+    tcase_add_loop_test(step, the_plan_is_what_is_allocated, 0, 2 * variants);
     tcase_add_loop_test(step, evaluation_covers_the_text_and_knows_no_batch_size, 0, 2);
     tcase_add_test(step, an_evaluation_can_be_interrupted);
     tcase_add_test(step, bigram_optimum_equals_the_counted_one);

@@ -69,16 +69,28 @@ static int put_all(hid_t file, const la_record *r, la_params *p, const la_optim 
     return ok;
 }
 
+/* Bytes of the file at most: a name and a header take some 500. */
+static size_t file_bytes(const la_params *p, int slots) {
+    size_t array = la_params_len(p) * sizeof(la_real);
+    return (array + 1024 * (size_t)la_params_count(p)) * (size_t)(1 + slots) + (64 << 10);
+}
+
+/* The image, a copy of it, and what the HDF5 library has of each array until the file is closed:
+ * measured. */
+size_t la_checkpoint_saving_bytes(const la_params *p, int slots) {
+    size_t library = 6144 * (size_t)la_params_count(p) * (size_t)(1 + slots);
+    return 2 * file_bytes(p, slots) + library;
+}
+
 la_status la_checkpoint_save(const char *path, const la_record *r, const la_params *p,
                              const la_optim *o, const la_tokenizer *k) {
     char       name[LA_FILE_NAME];
     la_params *q =
         (la_params *)(uintptr_t)p; /* la_params_x() has no const twin; nothing is changed */
-    size_t n = 0,
-           arrays = la_params_len(p) * sizeof(la_real) * (size_t)(1 + (o ? o->def->n_slots : 0));
+    size_t n = 0, size = file_bytes(p, o ? o->def->n_slots : 0);
     if (!la_params_x(q)) return la_fail(LA_STATE, "a model was saved before it had weights");
     unsigned char *bytes = NULL;
-    hid_t          file = la_h5_create(LA_BLOCK, arrays + (1 << 20));
+    hid_t          file = la_h5_create(LA_BLOCK, size);
     if (file >= 0 && put_all(file, r, q, o, k)) bytes = la_h5_image(file, LA_BLOCK, &n);
     if (file >= 0) H5Fclose(file);
     if (!bytes)
@@ -86,7 +98,7 @@ la_status la_checkpoint_save(const char *path, const la_record *r, const la_para
             LA_IO,
             "saving %s failed: no memory to build the file of about %zu bytes; the previous "
             "checkpoint there, if there was one, is intact",
-            la_file_name(path, name), arrays);
+            la_file_name(path, name), size);
     la_status done = la_file_save(path, bytes, n);
     free(bytes);
     return done;

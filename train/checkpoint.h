@@ -27,6 +27,8 @@ typedef struct la_record { /* what a run is, besides its arrays                 
     int64_t     corpus_size; /* bytes */
 } la_record;
 
+/* Bytes of memory that saving takes for a while, with so many arrays of the optimiser. */
+size_t    la_checkpoint_saving_bytes(const la_params *p, int slots);
 /* optim NULL: weights only.  LA_IO, and the previous file at path intact, if anything fails. */
 la_status la_checkpoint_save(const char *path, const la_record *r, const la_params *p,
                              const la_optim *o, const la_tokenizer *k);

@@ -60,14 +60,17 @@ static int is_temporary(const char *name) {
            !strcmp(name, "metrics.csv.tmp");
 }
 
+static int is_checkpoint(const char *name) {
+    if (!strcmp(name, "best.h5") || !strcmp(name, "last.h5")) return 1;
+    size_t digits = strncmp(name, "last.", 5) ? 0 : strspn(name + 5, "0123456789");
+    return digits && !strcmp(name + 5 + digits, ".h5");
+}
+
 static int is_ours(const char *name) {
-    static const char *const names[] = {"run.json",    "metrics.jsonl", "metrics.csv",
-                                        "samples.txt", "best.h5",       "last.h5"};
+    static const char *const names[] = {"run.json", "metrics.jsonl", "metrics.csv", "samples.txt"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i])) return 1;
-    size_t digits = strncmp(name, "last.", 5) ? 0 : strspn(name + 5, "0123456789");
-    return (digits && !strcmp(name + 5 + digits, ".h5")) || la_events_name(name) ||
-           is_temporary(name);
+    return is_checkpoint(name) || la_events_name(name) || is_temporary(name);
 }
 
 /* NEW: there must be nothing.  OVERWRITE: removes what a run writes.  RESUME: removes temporaries
@@ -291,16 +294,14 @@ la_status la_folder_save_best(la_folder *s, const la_record *r, const la_params 
     return status;
 }
 
-/* Keeps the newer of *best and the checkpoint at path, which it takes over. */
+/* Keeps the newer of *best and the checkpoint at path, which it takes over; this, if both are of
+ * one step. */
 static void consider(char *path, la_checkpoint **best, char **best_path) {
     la_checkpoint *c = NULL;
-    if (!path || access(path, F_OK)) {
-        free(path);
-        return;
-    }
+    if (!path) return;
     if (la_checkpoint_open(&c, path) != LA_OK)
         fprintf(stderr, "skipped %s: %s\n", path, la_error());
-    else if (!*best || la_checkpoint_record(c)->step > la_checkpoint_record(*best)->step) {
+    else if (!*best || la_checkpoint_record(c)->step >= la_checkpoint_record(*best)->step) {
         la_checkpoint_close(*best);
         free(*best_path);
         *best = c;
@@ -311,17 +312,25 @@ static void consider(char *path, la_checkpoint **best, char **best_path) {
     free(path);
 }
 
+static int filter(const struct dirent *e) { return is_checkpoint(e->d_name); }
+
+/* All that are there, whatever is missing in between; in the order of their names, in which last.h5
+ * comes last. */
+static la_status find_newest(const char *dir, la_checkpoint **c, char **path) {
+    struct dirent **found = NULL;
+    int             n = scandir(dir, &found, filter, alphasort);
+    for (int i = 0; i < n; i++) {
+        consider(la_folder_path(dir, found[i]->d_name), c, path);
+        free(found[i]);
+    }
+    free(found);
+    return *c ? LA_OK : la_fail(LA_FORMAT, "there is no checkpoint to resume from in %s", dir);
+}
+
 la_status la_folder_find(const char *dir, const char *which, la_checkpoint **c, char **path) {
     *c = NULL;
     *path = NULL;
-    if (!strcmp(which, "auto")) {
-        char *next;
-        for (int64_t i = 0; (next = numbered(dir, i)) && (i < 2 || access(next, F_OK) == 0); i++)
-            consider(next, c, path);
-        free(next);
-        consider(la_folder_path(dir, "best.h5"), c, path);
-        return *c ? LA_OK : la_fail(LA_FORMAT, "there is no checkpoint to resume from in %s", dir);
-    }
+    if (!strcmp(which, "auto")) return find_newest(dir, c, path);
     *path = !strcmp(which, "last")   ? la_folder_path(dir, "last.h5")
             : !strcmp(which, "best") ? la_folder_path(dir, "best.h5")
                                      : strdup(which);

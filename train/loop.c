@@ -10,7 +10,6 @@
 
 #include "train/run_impl.h"
 #include "train/system.h"
-#include "train/write.h"
 
 /* --- what is shown --- */
 
@@ -63,17 +62,21 @@ static void show(la_run_state *r, const la_metrics *m) {
     }
 }
 
-static la_status sample(la_run_state *r) {
+la_writing la_run_sample(const la_run_state *r) {
     enum { TOKENS = 200 };
-    char      *text = NULL;
-    size_t     size = 0;
-    FILE      *out = open_memstream(&text, &size);
-    la_writing w = {
+    return (la_writing){
         .prompt = r->c->prompt,
         .tokens = TOKENS,
         .sampler = {0.8, 200, 1, (uint64_t)(r->c->seed + r->step), 0},
         .stop = la_signal_stop,
     };
+}
+
+static la_status sample(la_run_state *r) {
+    char      *text = NULL;
+    size_t     size = 0;
+    FILE      *out = open_memstream(&text, &size);
+    la_writing w = la_run_sample(r);
     if (!out) return la_fail(LA_NOMEM, "no memory for a sample");
     la_status s = la_write_text(r->trainer.lm, r->texts.tokenizer, &w, out, NULL);
     fclose(out);

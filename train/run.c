@@ -12,7 +12,6 @@
 #include "tensor/parallel.h"
 #include "train/run_impl.h"
 #include "train/system.h"
-#include "train/write.h"
 
 /* --- options and checkpoints --- */
 
@@ -155,14 +154,15 @@ static void show_plan(const la_run_state *r) {
     printf("%lld parameters", (long long)la_params_numbers(p));
     if (la_params_frozen_numbers(p))
         printf(", and %lld numbers that are not trained", (long long)la_params_frozen_numbers(p));
-    printf("; memory %.1f MiB: weights, gradients and optimiser %.1f, step %.1f "
-           "(%.1f without sharing), "
-           "evaluation %.1f; %d threads\n",
-           (double)(la_trainer_bytes(&r->trainer) + la_tape_bytes(r->evaluator.tape)) / 0x1p20,
-           (double)(la_trainer_bytes(&r->trainer) - la_tape_bytes(r->trainer.tape)) / 0x1p20,
-           (double)la_tape_bytes(r->trainer.tape) / 0x1p20,
-           (double)la_tape_unshared(r->trainer.tape) / 0x1p20,
-           (double)la_tape_bytes(r->evaluator.tape) / 0x1p20, la_threads());
+    const la_memory_plan *m = &r->plan;
+    printf("; memory %.1f MiB at most: weights, gradients and optimiser %.1f, step %.1f "
+           "(%.1f without sharing), evaluation %.1f, saving %.1f, samples %.1f, text %.1f, "
+           "program %.1f; %d threads\n",
+           (double)la_memory_plan_peak(m) / 0x1p20, (double)m->train.model / 0x1p20,
+           (double)m->train.step / 0x1p20, (double)la_tape_unshared(r->trainer.tape) / 0x1p20,
+           (double)m->train.evaluation / 0x1p20, (double)m->saving / 0x1p20,
+           (double)m->sampling / 0x1p20, (double)(m->text + m->mapped) / 0x1p20,
+           (double)m->start / 0x1p20, la_threads());
     if (!strcmp(c->data, "-") && !c->dry_run && !c->eval_only)
         printf("the text comes from standard input: this run cannot be resumed\n");
     if (c->warmup_iters >= c->max_iters && c->max_iters && !c->eval_only)
@@ -281,6 +281,25 @@ static la_status dump_graph(const la_run_state *r) {
     return fclose(f) ? la_fail(LA_IO, "cannot write %s", r->c->dump_graph) : LA_OK;
 }
 
+/* Of one replay, the second, times as many as there are. */
+static la_status time_evaluation(la_run_state *r) {
+    const la_ids *text = &r->texts.valid;
+    double        loss, replays = (double)la_eval_replays(&r->evaluator, text, r->c->eval_iters);
+    for (int i = 0; i < 2; i++) {
+        double begin = la_seconds();
+        LA_TRY(la_evaluate(&r->evaluator, text, 1, NULL, &loss));
+        r->rate.eval_seconds = replays * (la_seconds() - begin);
+    }
+    return LA_OK;
+}
+
+/* From r->step on; a run that is resumed has had that of its step. */
+static int64_t evaluations_left(const la_run_state *r) {
+    int64_t every = r->c->eval_interval, last = r->c->max_iters;
+    if (!la_texts_validate(&r->texts) || r->step > last) return 0;
+    return last / every - r->step / every + (last % every != 0) + (r->resumes == 0);
+}
+
 static la_status dry_run(la_run_state *r) {
     la_step s;
     LA_TRY(la_trainer_step(&r->trainer, r->step, &s)); /* the first step is slow: caches, threads */
@@ -291,11 +310,13 @@ static la_status dry_run(la_run_state *r) {
         la_rate_end(&r->rate);
     }
     char    text[LA_TIME_TEXT];
-    int64_t left = r->c->max_iters - r->step;
-    printf("dry run: loss %.4f, %.1f ms a step, about %s for %lld steps without evaluations; "
-           "nothing was written\n",
-           s.loss, 1e3 * la_rate_median(&r->rate),
-           la_time_text(la_rate_eta(&r->rate, left, 0), text), (long long)left);
+    int64_t left = r->c->max_iters - r->step, evals = evaluations_left(r);
+    if (evals) LA_TRY(time_evaluation(r));
+    double all = la_rate_eta(&r->rate, left, evals);
+    printf("dry run: loss %.4f, %.3f ms a step, %.3f ms an evaluation, about %s (%.3f s) for %lld "
+           "steps and %lld evaluations; nothing was written\n",
+           s.loss, 1e3 * la_rate_median(&r->rate), 1e3 * r->rate.eval_seconds,
+           la_time_text(all, text), all, (long long)left, (long long)evals);
     return LA_OK;
 }
 
@@ -316,6 +337,7 @@ static la_status eval_only(la_run_state *r) {
 
 static la_status prepare(la_run_state *r) {
     la_trainer_cfg cfg;
+    size_t         start = la_memory_resident();
     LA_TRY(open_saved(r));
     LA_TRY(la_nonfinite_parse(r->c->on_nonfinite, &r->on_nonfinite));
     LA_TRY(la_texts_open(&r->texts, r->c, r->saved));
@@ -325,11 +347,17 @@ static la_status prepare(la_run_state *r) {
     if (r->c->sample_every) LA_TRY(la_prompt_check(r->texts.tokenizer, r->c->prompt));
     LA_TRY(la_trainer_cfg_of(r->c, r->texts.vocab, &cfg));
     cfg.task = r->texts.task.def ? &r->texts.task : NULL;
+    la_writing sample = la_run_sample(r);
+    LA_TRY(
+        la_memory_plan_make(&r->plan, &cfg, &r->texts, r->c->sample_every ? &sample : NULL, start));
+    LA_TRY(la_memory_plan_check(&r->plan, r->c));
+    cfg.max_bytes = 0; /* the plan has looked */
     LA_TRY(la_trainer_create(&r->trainer, &cfg, &r->texts.train));
     LA_TRY(load_weights(r));
-    size_t left = cfg.max_bytes ? cfg.max_bytes - la_trainer_bytes(&r->trainer) : 0;
+    la_checkpoint_close(r->saved); /* as large as the weights and moments that came out of it */
+    r->saved = NULL;
     LA_TRY(la_evaluator_create(&r->evaluator, r->trainer.lm,
-                               r->texts.test.def ? &r->texts.test : NULL, left));
+                               r->texts.test.def ? &r->texts.test : NULL));
     if (*r->c->dump_graph) LA_TRY(dump_graph(r));
     show_plan(r);
     return LA_OK;

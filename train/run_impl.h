@@ -3,8 +3,8 @@
 #ifndef LA_RUN_IMPL_H
 #define LA_RUN_IMPL_H
 #include "train/folder.h"
+#include "train/memory_plan.h"
 #include "train/nonfinite.h"
-#include "train/setup.h"
 
 typedef struct la_run_state {
     la_config     *c;
@@ -31,17 +31,20 @@ typedef struct la_run_state {
     la_nonfinite   on_nonfinite;
     int64_t        skipped; /* steps in a row up to this one that were not finite */
     la_spikes      spikes;
+    la_memory_plan plan;
 } la_run_state;
 
 /* Steps from r->step to --max-iters, or until a signal, --patience or --stop-at ends them. */
-la_status la_run_loop(la_run_state *r);
-int       la_run_reached(const la_run_state *r); /* --stop-at */
+la_status  la_run_loop(la_run_state *r);
+int        la_run_reached(const la_run_state *r); /* --stop-at */
 /* Saves last.h5 (or best.h5).  A failure is a warning, and 0 is returned: training goes on, the
  * next save tries again. */
-int       la_run_save(la_run_state *r, int best);
-void      la_run_clear_bar(const la_run_state *r); /* before a line of its own */
+int        la_run_save(la_run_state *r, int best);
+/* What a sample at this step is to be. */
+la_writing la_run_sample(const la_run_state *r);
+void       la_run_clear_bar(const la_run_state *r); /* before a line of its own */
 /* After LA_NUMERIC of step r->step + 1, as --on-nonfinite says.  LA_OK: the run goes on with the
  * batch of the step after it, the weights are those of the step before or of a checkpoint, and *s
  * has no numbers but the rate.  LA_NUMERIC: it is to stop; la_error() says why. */
-la_status la_run_recover(la_run_state *r, la_step *s);
+la_status  la_run_recover(la_run_state *r, la_step *s);
 #endif

@@ -36,6 +36,7 @@ struct la_sampler {
     uint64_t       drawn;
     int64_t        rebuilt;
     choice        *choices; /* (vocab) */
+    int            plan_only;
 };
 
 static void close_reader(reader *r) {
@@ -52,7 +53,7 @@ static la_status open_reader(reader *r, la_sampler *s, int64_t T) {
     r->positions = calloc((size_t)T, sizeof *r->positions);
     if (!r->tokens || !r->positions)
         return la_fail(LA_NOMEM, "no memory to read %lld tokens", (long long)T);
-    LA_TRY(la_tape_create(&r->tape, NULL));
+    LA_TRY(la_tape_create(&r->tape, &(la_tape_cfg){.plan_only = s->plan_only}));
     la_shape    shape = la_shape2(1, T);
     la_lm_input in = {.tokens = la_integers(r->tape, "tokens", shape, r->tokens),
                       .positions = la_integers(r->tape, "positions", shape, r->positions),
@@ -73,11 +74,15 @@ static la_status read_tokens(la_sampler *s, reader *r, const int32_t *ids) {
     return LA_OK;
 }
 
-static la_status create(la_sampler *s) {
-    const la_lm_cfg *c = &s->lm->cfg;
+static void measure(la_sampler *s) {
     s->block = la_lm_longest(s->lm);
     if (s->block) s->cfg.capacity = s->block;
     s->state_len = la_lm_state_len(s->lm, 1, s->cfg.capacity);
+}
+
+static la_status create(la_sampler *s) {
+    const la_lm_cfg *c = &s->lm->cfg;
+    measure(s);
     size_t bytes = s->state_len * sizeof *s->state, room = la_memory_available();
     if (room && bytes > room)
         return la_fail(
@@ -126,6 +131,39 @@ void la_sampler_destroy(la_sampler *s) {
     free(s);
 }
 
+/* Half a block is free again afterwards; a block of one token is read anew each time. */
+static int64_t half_block(const la_sampler *s) { return s->block > 1 ? s->block / 2 : 1; }
+
+static la_status add_reader(la_sampler *s, int64_t T, size_t *bytes) {
+    reader r = {0};
+    if (T == 0) return LA_OK;
+    la_status status = open_reader(&r, s, T);
+    if (status == LA_OK)
+        *bytes +=
+            la_tape_bytes(r.tape) + la_tape_recorded(r.tape) + 2 * (size_t)T * sizeof *r.tokens;
+    close_reader(&r);
+    return status;
+}
+
+/* The readers of read_text, first for the prompt and then for half blocks; `rest` is the larger. */
+la_status la_sampler_plan(const la_lm *lm, const la_sampler_cfg *cfg, int64_t n, size_t *bytes) {
+    la_sampler s = {.lm = lm, .cfg = *cfg, .plan_only = 1};
+    measure(&s); /* which sets the capacity to the block, if there is one */
+    size_t  state = s.state_len * sizeof *s.state;
+    int64_t half = s.block && cfg->capacity > s.block ? half_block(&s) : 0;
+    if (s.block && n > s.block) n = half_block(&s);
+    int64_t longest = n > half ? n : half, rest = n % PIECE;
+    if (rest < half % PIECE) rest = half % PIECE;
+    s.state = la_reserve(state); /* a text that goes on has an address */
+    if (!s.state) return la_fail(LA_NOMEM, "no addresses for a state of %zu bytes", state);
+    *bytes = state + (size_t)s.block * sizeof *s.recent + (size_t)lm->cfg.vocab * sizeof *s.choices;
+    la_status status = add_reader(&s, 1, bytes);
+    if (status == LA_OK && longest >= PIECE) status = add_reader(&s, PIECE, bytes);
+    if (status == LA_OK && rest > 1) status = add_reader(&s, rest, bytes);
+    la_unreserve(s.state, state);
+    return status;
+}
+
 static la_status read_text(la_sampler *s, const int32_t *ids, int64_t n) {
     la_lm_state_start(s->lm, 1, s->cfg.capacity, s->state);
     s->past = 0;
@@ -138,9 +176,6 @@ static la_status read_text(la_sampler *s, const int32_t *ids, int64_t n) {
     if (!s->rest.tape || s->rest.T != n) LA_TRY(open_reader(&s->rest, s, n));
     return read_tokens(s, &s->rest, ids);
 }
-
-/* Half a block is free again afterwards; a block of one token is read anew each time. */
-static int64_t half_block(const la_sampler *s) { return s->block > 1 ? s->block / 2 : 1; }
 
 la_status la_sampler_prompt(la_sampler *s, const int32_t *ids, int64_t n) {
     if (n < 1) return la_fail(LA_ARG, "a prompt needs at least one token");

@@ -21,6 +21,9 @@ typedef struct la_sampler la_sampler;
 la_status la_sampler_check(const la_lm_cfg *model);
 
 la_status la_sampler_create(la_sampler **s, const la_lm *lm, const la_sampler_cfg *cfg);
+/* Bytes of a sampler after a prompt of n tokens and as many more as there is room for.  The model's
+ * parameters need no memory (la_lm_plan). */
+la_status la_sampler_plan(const la_lm *lm, const la_sampler_cfg *cfg, int64_t n, size_t *bytes);
 void      la_sampler_destroy(la_sampler *s);
 
 /* A new text: forgets the state and reads n > 0 tokens.  With learned positions a prompt longer

@@ -1,6 +1,7 @@
 /* system.c -- memory from /proc and the cgroup, the clock, signal handlers that only set flags. */
 #include "train/system.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,8 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+
+#include "tensor/words.h"
 
 static size_t number_in(const char *path, const char *format) {
     char               line[256];
@@ -22,13 +25,65 @@ static size_t number_in(const char *path, const char *format) {
     return (size_t)n;
 }
 
-size_t la_memory_available(void) {
-    size_t free_bytes = number_in("/proc/meminfo", "MemAvailable: %llu kB") * 1024;
-    size_t limit = number_in("/sys/fs/cgroup/memory.max", "%llu"); /* "max" leaves 0 */
-    size_t used = number_in("/sys/fs/cgroup/memory.current", "%llu");
-    if (limit && limit > used && (!free_bytes || limit - used < free_bytes)) return limit - used;
-    return free_bytes;
+/* What a hierarchy of cgroups calls its files. */
+typedef struct hierarchy {
+    const char *folder, *limit, *used, *cache;
+} hierarchy;
+
+static const hierarchy version_1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
+                                    "memory.usage_in_bytes", "total_inactive_file %llu"};
+static const hierarchy version_2 = {"/sys/fs/cgroup", "memory.max", "memory.current",
+                                    "inactive_file %llu"};
+
+static size_t number_of(const char *folder, const char *name, const char *format) {
+    char path[PATH_MAX];
+    int  n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return n < (int)sizeof path ? number_in(path, format) : 0;
 }
+
+/* Lowers *left to what the group leaves, and each of those above it: the limit less what is used,
+ * without cached files that nobody has touched of late.  Within a container the path may be one
+ * outside, which is not there, and the files of its group are at the top. */
+static void lower_by(const hierarchy *h, const char *root, const char *group, size_t *left) {
+    char folder[PATH_MAX];
+    int  top = snprintf(folder, sizeof folder, "%s%s", root, h->folder);
+    if (top + (int)strlen(group) >= (int)sizeof folder) return;
+    strcpy(folder + top, group);
+    for (;;) {
+        size_t limit = number_of(folder, h->limit, "%llu"); /* "max" leaves 0 */
+        size_t used = number_of(folder, h->used, "%llu");
+        size_t cache = number_of(folder, "memory.stat", h->cache);
+        used -= cache < used ? cache : used;
+        size_t here = limit > used ? limit - used : 1; /* 0 would be unknown */
+        if (limit && (!*left || here < *left)) *left = here;
+        char *slash = strrchr(folder + top, '/');
+        if (!slash) return;
+        *slash = 0;
+    }
+}
+
+size_t la_memory_available_in(const char *root) {
+    char   line[PATH_MAX];
+    size_t left = number_of(root, "proc/meminfo", "MemAvailable: %llu kB") * 1024;
+    int    n = snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
+    FILE  *f = n < (int)sizeof line ? fopen(line, "r") : NULL;
+    while (f && fgets(line, sizeof line, f)) { /* 0::/group, or 4:cpu,memory:/group */
+        char *kinds = strchr(line, ':'), *group = kinds ? strchr(kinds + 1, ':') : NULL;
+        if (!group) continue;
+        *group++ = 0;
+        group[strcspn(group, "\n")] = 0;
+        for (char *c = kinds; *c; c++)
+            if (*c == ',') *c = ' ';
+        if (!strcmp(line, "0:"))
+            lower_by(&version_2, root, group, &left);
+        else if (la_has_word(kinds + 1, "memory"))
+            lower_by(&version_1, root, group, &left);
+    }
+    if (f) fclose(f);
+    return left;
+}
+
+size_t la_memory_available(void) { return la_memory_available_in(""); }
 
 size_t la_memory_resident(void) {
     return number_in("/proc/self/statm", "%*u %llu") * (size_t)sysconf(_SC_PAGESIZE);

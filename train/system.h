@@ -4,8 +4,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-size_t la_memory_available(void); /* bytes: free memory or what the cgroup leaves; 0: unknown */
-size_t la_memory_resident(void);  /* bytes this process has in memory now; 0: unknown         */
+/* Bytes: what is free, or what the limits of this process's cgroups leave (version 1 or 2) if that
+ * is less; 0: unknown. */
+size_t la_memory_available(void);
+/* The same of a machine whose /proc and /sys are in the folder `root`. */
+size_t la_memory_available_in(const char *root);
+size_t la_memory_resident(void); /* bytes this process has in memory now; 0: unknown         */
 /* Freed memory is given back, and from now on la_memory_peak() is of what follows.  Bytes in
  * memory at this moment; 0: the system cannot do that (Linux can), and the peak means nothing. */
 size_t la_memory_peak_begin(void);

@@ -5,6 +5,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "tensor/blas.h"
 #include "tensor/parallel.h"
@@ -44,6 +47,15 @@ static void spin_less(char **argv) {
     execv("/proc/self/exe", argv); /* returns where there is no /proc: then all stays as it is */
 }
 
+/* Large blocks go back to the system when they are freed.  By itself the C library raises the size
+ * from which they do, up to 32 MiB, with each that is freed: checkpoints that were saved then leave
+ * holes in which small blocks settle. */
+static void return_large_blocks(void) {
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
+#endif
+}
+
 /* A closed standard stream would give its number to the next file that is opened, and what is meant
  * for the screen would go into that file. */
 static void open_standard_streams(void) {
@@ -60,6 +72,7 @@ int la_tool_start(la_config *c, la_tool tool, int argc, char **argv, int *code) 
     signal(SIGXFSZ, SIG_IGN); /* past a size limit, writing fails with EFBIG */
     signal(SIGUSR1, SIG_IGN); /* "save", before there is anything to save */
     spin_less(argv);
+    return_large_blocks();
     la_config_init(c);
     la_status s = la_config_parse(c, tool, argc, argv);
     if (s != LA_OK) {

@@ -75,36 +75,82 @@ static la_node *record(const la_lm *lm, la_tape *tape, int64_t rows, int64_t seq
                          la_integers(tape, "labels", n, a->label), &a->logits);
 }
 
-static size_t model_bytes(const la_trainer *t) {
-    return la_params_len(t->lm->params) * sizeof(la_real) * (2 + (size_t)t->cfg.optim->n_slots);
+/* --- what it takes --- */
+
+static size_t arrays_bytes(const la_lm *lm, int arrays) {
+    return la_params_len(lm->params) * sizeof(la_real) * (size_t)arrays;
 }
+
+static size_t model_bytes(const la_trainer *t) {
+    return arrays_bytes(t->lm, 2 + t->cfg.optim->n_slots);
+}
+
+/* Windows in a replay of an evaluation. */
+static int64_t eval_rows(int64_t seq) { return EVAL_TOKENS / seq > 0 ? EVAL_TOKENS / seq : 1; }
+
+/* Of a tape over (rows,seq) tokens, and of the integers that it reads. */
+static la_status replay_bytes(const la_trainer_cfg *c, const la_lm *lm, int grad, int64_t rows,
+                              size_t *bytes) {
+    int64_t     T = c->lm.block_size;
+    int32_t     unread;
+    la_labelled a = {c->task ? rows * c->task->labels : 0, &unread, &unread, NULL};
+    la_tape    *tape;
+    LA_TRY(la_tape_create(&tape, &(la_tape_cfg){.grad = grad, .plan_only = 1}));
+    la_node  *loss = la_keep(record(lm, tape, rows, T, &unread, &unread, &unread, &unread, &a));
+    la_status s = la_tape_seal(tape, grad ? loss : NULL);
+    *bytes = la_tape_bytes(tape) + la_tape_recorded(tape) +
+             (size_t)(3 * rows * T + 2 * a.n) * sizeof(int32_t);
+    la_tape_destroy(tape);
+    return s;
+}
+
+static la_status check_batch(const la_trainer_cfg *c) {
+    int64_t n = c->batch * c->lm.block_size;
+    if (n <= INT32_MAX) return LA_OK;
+    return la_fail(LA_ARG, "a batch of %lld tokens is not possible: %d at most", (long long)n,
+                   INT32_MAX);
+}
+
+la_status la_trainer_plan_of(const la_trainer_cfg *c, la_trainer_plan *out) {
+    la_lm    *lm;
+    la_lm_cfg cfg = c->lm;
+    LA_TRY(check_batch(c));
+    cfg.max_bytes = c->max_bytes;
+    LA_TRY(la_lm_plan(&lm, &cfg));
+    *out = (la_trainer_plan){.model = arrays_bytes(lm, 2 + c->optim->n_slots)};
+    la_status s = replay_bytes(c, lm, 1, c->batch, &out->step);
+    if (s == LA_OK) s = replay_bytes(c, lm, 0, eval_rows(cfg.block_size), &out->evaluation);
+    la_lm_destroy(lm);
+    return s;
+}
+
+static la_status fits(const la_trainer_cfg *c) {
+    la_trainer_plan plan;
+    if (!c->max_bytes) return LA_OK;
+    LA_TRY(la_trainer_plan_of(c, &plan));
+    if (plan.model + plan.step <= c->max_bytes) return LA_OK;
+    return la_fail(
+        LA_NOMEM, "the model needs %.1f MiB and the step %.1f MiB, and %.1f MiB are free",
+        (double)plan.model / 0x1p20, (double)plan.step / 0x1p20, (double)c->max_bytes / 0x1p20);
+}
+
+/* --- training --- */
 
 static la_status create(la_trainer *t, const la_ids *text) {
     const la_trainer_cfg *c = &t->cfg;
     int64_t               T = c->lm.block_size, n = c->batch * T;
-    t->cfg.lm.max_bytes = c->max_bytes;
+    LA_TRY(check_batch(c));
+    LA_TRY(fits(c));
     LA_TRY(la_lm_create(&t->lm, &c->lm, c->seed, 1));
-    if (c->max_bytes && model_bytes(t) > c->max_bytes)
-        return la_fail(LA_NOMEM, "the model needs %.1f MiB and %.1f MiB are free",
-                       (double)model_bytes(t) / 0x1p20, (double)c->max_bytes / 0x1p20);
     LA_TRY(la_optim_create(&t->optim, c->optim, &c->optim_cfg, t->lm->params));
     if (!c->task) LA_TRY(la_loader_init(&t->loader, text, c->batch, T, c->seed));
-    if (n > INT32_MAX)
-        return la_fail(LA_ARG, "a batch of %lld tokens is not possible: %d at most", (long long)n,
-                       INT32_MAX);
-    if (c->max_bytes && (double)n * 3 * sizeof(int32_t) > (double)c->max_bytes)
-        return la_fail(LA_NOMEM,
-                       "a batch of %lld tokens needs more than the %.1f MiB that are free",
-                       (long long)n, (double)c->max_bytes / 0x1p20);
     t->tokens = ints(n);
     t->labels = ints(n);
     t->positions = row_positions(c->batch, T);
     if (!t->tokens || !t->labels || !t->positions)
         return la_fail(LA_NOMEM, "no memory for a batch of %lld tokens", (long long)n);
     LA_TRY(create_labelled(&t->asked, c->task, c->batch));
-    la_tape_cfg tape = {
-        .grad = 1, .seed = c->seed, .max_bytes = c->max_bytes ? c->max_bytes - model_bytes(t) : 0};
-    LA_TRY(la_tape_create(&t->tape, &tape));
+    LA_TRY(la_tape_create(&t->tape, &(la_tape_cfg){.grad = 1, .seed = c->seed}));
     t->loss = record(t->lm, t->tape, c->batch, T, t->tokens, t->labels, t->positions, &t->past,
                      &t->asked);
     return la_tape_seal(t->tape, t->loss);
@@ -174,10 +220,10 @@ la_status la_trainer_step(la_trainer *t, int64_t step, la_step *out) {
     return LA_OK;
 }
 
-static la_status create_evaluator(la_evaluator *e, const la_lm *lm, size_t max_bytes) {
+static la_status create_evaluator(la_evaluator *e, const la_lm *lm) {
     e->seq = lm->cfg.block_size;
     e->masked = lm->cfg.mask_token ? lm->cfg.vocab : 0;
-    e->rows = EVAL_TOKENS / e->seq > 0 ? EVAL_TOKENS / e->seq : 1;
+    e->rows = eval_rows(e->seq);
     e->tokens = ints(e->rows * e->seq);
     e->labels = ints(e->rows * e->seq);
     e->positions = row_positions(e->rows, e->seq);
@@ -185,17 +231,16 @@ static la_status create_evaluator(la_evaluator *e, const la_lm *lm, size_t max_b
         return la_fail(LA_NOMEM, "no memory for an evaluation of %lld tokens",
                        (long long)(e->rows * e->seq));
     LA_TRY(create_labelled(&e->asked, e->task, e->rows));
-    LA_TRY(la_tape_create(&e->tape, &(la_tape_cfg){.max_bytes = max_bytes}));
+    LA_TRY(la_tape_create(&e->tape, NULL));
     e->loss = record(lm, e->tape, e->rows, e->seq, e->tokens, e->labels, e->positions, &e->past,
                      &e->asked);
     la_keep(e->loss);
     return la_tape_seal(e->tape, NULL);
 }
 
-la_status la_evaluator_create(la_evaluator *e, const la_lm *lm, const la_task *task,
-                              size_t max_bytes) {
+la_status la_evaluator_create(la_evaluator *e, const la_lm *lm, const la_task *task) {
     *e = (la_evaluator){.task = task, .accuracy = NAN};
-    la_status s = create_evaluator(e, lm, max_bytes);
+    la_status s = create_evaluator(e, lm);
     if (s != LA_OK) la_evaluator_destroy(e);
     return s;
 }
@@ -223,11 +268,19 @@ static void fill_evaluator(la_evaluator *e, const la_ids *text, int64_t first, i
                      e->labels);
 }
 
+static int64_t windows_of(const la_evaluator *e, const la_ids *text) {
+    return e->task ? LA_TASK_TEST_ROWS : la_eval_windows(text->n, e->seq);
+}
+
+int64_t la_eval_replays(const la_evaluator *e, const la_ids *text, int64_t most) {
+    int64_t all = (windows_of(e, text) + e->rows - 1) / e->rows;
+    return most > 0 && most < all ? most : all;
+}
+
 la_status la_evaluate(la_evaluator *e, const la_ids *text, int64_t most, int (*stop)(void),
                       double *loss) {
-    int64_t windows = e->task ? LA_TASK_TEST_ROWS : la_eval_windows(text->n, e->seq);
-    int64_t replays = (windows + e->rows - 1) / e->rows;
-    int64_t used = most > 0 && most < replays ? most : replays, seen = 0, right = 0;
+    int64_t windows = windows_of(e, text), replays = la_eval_replays(e, text, 0);
+    int64_t used = la_eval_replays(e, text, most), seen = 0, right = 0;
     double  sum = 0;
     for (int64_t i = 0; i < used; i++) {
         if (stop && stop()) return la_fail(LA_STATE, "the evaluation was interrupted");

@@ -50,8 +50,18 @@ typedef struct la_step {
     double accuracy;       /* of a task; else NAN                                        */
 } la_step;
 
-/* text: more than block_size tokens; with a task it is not looked at.  LA_NOMEM: would not fit into
- * max_bytes. */
+/* Bytes that a training takes: what la_trainer_create and la_evaluator_create allocate. */
+typedef struct la_trainer_plan {
+    size_t model;      /* weights, gradients, the optimiser's arrays */
+    size_t step;       /* its tape and its batch                     */
+    size_t evaluation; /* the same of an evaluation                  */
+} la_trainer_plan;
+
+/* Allocates nothing large.  LA_NOMEM: weights and gradients alone are above max_bytes. */
+la_status la_trainer_plan_of(const la_trainer_cfg *cfg, la_trainer_plan *out);
+
+/* text: more than block_size tokens; with a task it is not looked at.  LA_NOMEM, before anything
+ * large is allocated: model and step would not fit into max_bytes. */
 la_status la_trainer_create(la_trainer *t, const la_trainer_cfg *cfg, const la_ids *text);
 void      la_trainer_destroy(la_trainer *t);
 size_t    la_trainer_bytes(const la_trainer *t); /* weights, gradients, moments, step     */
@@ -76,12 +86,13 @@ typedef struct la_evaluator {
 } la_evaluator;
 
 /* task NULL: evaluates texts. */
-la_status la_evaluator_create(la_evaluator *e, const la_lm *lm, const la_task *task,
-                              size_t max_bytes);
+la_status la_evaluator_create(la_evaluator *e, const la_lm *lm, const la_task *task);
 void      la_evaluator_destroy(la_evaluator *e);
-/* most: replays at most, spread evenly over the text; 0: the whole text.  With a task text is not
- * looked at, and e->accuracy is set.  stop() is asked between
- * replays; if it says yes, LA_STATE is returned. */
+/* Replays of an evaluation: `most` of them at most, spread evenly over the text; 0: the whole text.
+ */
+int64_t   la_eval_replays(const la_evaluator *e, const la_ids *text, int64_t most);
+/* With a task text is not looked at, and e->accuracy is set.  stop() is asked between replays; if
+ * it says yes, LA_STATE is returned. */
 la_status la_evaluate(la_evaluator *e, const la_ids *text, int64_t most, int (*stop)(void),
                       double *loss);
 #endif

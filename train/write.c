@@ -25,6 +25,17 @@ la_status la_prompt_check(const la_tokenizer *k, const char *prompt) {
     return s;
 }
 
+la_status la_write_plan(const la_lm *lm, const la_tokenizer *k, const la_writing *w,
+                        size_t *bytes) {
+    int32_t       *ids;
+    int64_t        n;
+    la_sampler_cfg cfg = w->sampler;
+    la_status      s = encode(k, w->prompt, &ids, &n);
+    free(ids);
+    cfg.capacity = n + w->tokens;
+    return s == LA_OK ? la_sampler_plan(lm, &cfg, n, bytes) : s;
+}
+
 static la_status write_tokens(la_sampler *s, const la_tokenizer *k, const la_writing *w,
                               FILE *out) {
     for (int64_t i = 0; i < w->tokens && !ferror(out) && !(w->stop && w->stop()); i++) {

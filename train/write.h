@@ -20,6 +20,9 @@ typedef struct la_writing {
 la_status la_write_text(const la_lm *lm, const la_tokenizer *k, const la_writing *w, FILE *out,
                         int64_t *rebuilt);
 
+/* Bytes that writing takes, as la_sampler_plan. */
+la_status la_write_plan(const la_lm *lm, const la_tokenizer *k, const la_writing *w, size_t *bytes);
+
 /* Whether the tokenizer knows all of the prompt; LA_DATA names what it does not. */
 la_status la_prompt_check(const la_tokenizer *k, const char *prompt);
 #endif

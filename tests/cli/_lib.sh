@@ -57,6 +57,31 @@ run() {
   [ "$code" = "$want" ] || fail "$last: exit code $code, not $want: $(tail -n 3 err)"
 }
 
+sanitized() { grep -q __asan_init "$bin/train"; } # a sanitizer has memory of its own, and keeps what was freed
+
+# peak PROGRAM ARG...: must end with 0.  Leaves the files out and err, and in $high the most memory it had, KiB.
+# shellcheck disable=SC2034
+peak() {
+  last="$*"
+  if [ -x /usr/bin/time ] && /usr/bin/time -f %M -o peak true 2>/dev/null; then
+    /usr/bin/time -f %M -o peak "$bin/$1" "${@:2}" >out 2>err </dev/null
+    code=$?
+    high=$(tail -n 1 peak)
+  else # what it has at its end may be missed
+    local id now
+    "$bin/$1" "${@:2}" >out 2>err </dev/null &
+    id=$!
+    while kill -0 $id 2>/dev/null; do
+      now=$(awk '/^VmHWM/ { print $2 }' /proc/$id/status 2>/dev/null)
+      [ -n "$now" ] && high=$now
+    done
+    wait $id
+    code=$?
+  fi
+  checks=$((checks + 1))
+  [ "$code" = 0 ] || fail "$last: exit code $code: $(tail -n 3 err)"
+}
+
 out_says() { check "standard output" grep -qE -- "$1" out; }
 err_says() { check "standard error ($(head -n 1 err))" grep -qE -- "$1" err; }
 err_empty() { check "standard error ($(head -n 1 err))" test ! -s err; }
@@ -180,8 +205,8 @@ start() {
   pid=$!
 }
 
-await_step() { # DIR STEP: 0 once the line of that step is written; 1 if the run is over before, or a minute
-  local until=$((SECONDS + 60)) lines
+await_step() { # DIR STEP: 0 once the line of that step is written; 1 if the run is over before, or ten minutes
+  local until=$((SECONDS + 600)) lines
   while kill -0 "$pid" 2>/dev/null && [ "$SECONDS" -lt "$until" ]; do
     [ -f "$1/metrics.jsonl" ] && mapfile -t lines <"$1/metrics.jsonl" && [ ${#lines[@]} -gt "$2" ] && return 0
     sleep .005
@@ -203,7 +228,7 @@ stop_at() {
     [ "$try" = 4 ] && break
     rm -rf "$dir"
     [ -d "$dir.was" ] && cp -r "$dir.was" "$dir"
-    step=$((step - 20))
+    [ "$step" -gt 40 ] && step=$((step - 20))
   done
   fail "$last was over before SIG$signal came"
 }

@@ -104,28 +104,14 @@ gen learned b --tokens=20
 err_empty
 
 # --- memory does not grow with the length ---
-peak() { # TOKENS MODEL: KiB
-  if [ -x /usr/bin/time ] && /usr/bin/time -f %M -o peak true 2>/dev/null; then
-    /usr/bin/time -f %M -o peak "$bin/generate" --checkpoint="$2/best.h5" --tokens="$1" >out 2>/dev/null
-    cat peak
-  else
-    "$bin/generate" --checkpoint="$2/best.h5" --tokens="$1" >out 2>/dev/null &
-    local id=$! high=0 now
-    while kill -0 $id 2>/dev/null; do
-      now=$(awk '/^VmHWM/ { print $2 }' /proc/$id/status 2>/dev/null)
-      [ -n "$now" ] && high=$now
-    done
-    echo "$high"
-  fi
-}
-grep -q __asan_init "$bin/generate" && skipped "memory: a sanitizer keeps what was freed"
+sanitized && skipped "memory: a sanitizer keeps what was freed"
 for model in stream double-softmax cosine none; do
-  grep -q __asan_init "$bin/generate" && break
-  few=$(peak 200 $model)
-  many=$(peak 2000 $model)
-  last="generate with $model"
+  sanitized && break
+  peak generate --checkpoint=$model/best.h5 --tokens=200
+  few=$high
+  peak generate --checkpoint=$model/best.h5 --tokens=2000
   check "2000 tokens" length out 2001
-  check "memory: $few KiB for 200 tokens, $many for 2000" test $((many - few)) -lt 1024 -a "$few" -gt 1000
+  check "memory: $few KiB for 200 tokens, $high for 2000" test $((high - few)) -lt 1024 -a "$few" -gt 1000
 done
 
 # --- signals, and readers that go away ---

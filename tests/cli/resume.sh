@@ -39,28 +39,19 @@ stopped() { # CODE SIGNAL DIR: what a run says and leaves that was stopped
     "$(sed -nE 's/^stopped by .* after step ([0-9]+);.*/\1/p' out)"
 }
 
-# --- every variant and optimiser: SIGTERM near step 100, resumed ---
-for optim in adamw sgd; do
-  for attn in softmax elu1 double-softmax cosine; do
-    args=("${base[@]}" --attn="$attn" --optim="$optim")
-    [ "$attn" = elu1 ] && args+=(--pos=none)
-    [ "$attn" = cosine ] && args+=(--bias --pos=rope)
-    name=$optim-$attn
-    run 0 train "${args[@]}" --out-dir="$name.ref"
-    stop_at TERM "$name" 100 "${args[@]}"
-    stopped 143 TERM "$name"
-    run 0 train --resume --out-dir="$name"
-    out_says "^resuming from $name/last.h5\$"
-    out_says '^done: step 300 '
-    # shellcheck disable=SC2016 # awk
-    check "the time of both parts" awk -v all="$(sed -nE 's/^done: .* \| ([0-9.]+) s \| .*/\1/p' out)" '
-      match($0, /"elapsed_s": [^,}]+/) { last = substr($0, RSTART + 13, RLENGTH - 13) }
-      END { exit !(all + .06 > last + 0) }' "$name/metrics.jsonl"
-    same "$name" "$name" "$name.ref"
-  same_loss "$name" "$name.ref"
-  done
-done
-ref=adamw-softmax.ref
+# --- SIGTERM, and all that is said; every variant, optimiser and number of threads is in points.sh ---
+run 0 train "${base[@]}" --out-dir=ref
+stop_at TERM term 100 "${base[@]}"
+stopped 143 TERM term
+run 0 train --resume --out-dir=term
+out_says "^resuming from term/last.h5\$"
+out_says '^done: step 300 '
+# shellcheck disable=SC2016 # awk
+check "the time of both parts" awk -v all="$(sed -nE 's/^done: .* \| ([0-9.]+) s \| .*/\1/p' out)" '
+  match($0, /"elapsed_s": [^,}]+/) { last = substr($0, RSTART + 13, RLENGTH - 13) }
+  END { exit !(all + .06 > last + 0) }' term/metrics.jsonl
+same SIGTERM term ref
+same_loss term ref
 
 # --- other ways to end, and to go on ---
 stop_at INT int 100 "${base[@]}"
@@ -68,33 +59,33 @@ stopped 130 INT int
 run 2 train "${base[@]}" --out-dir=int
 err_says 'int is not empty .*--resume'
 run 0 train --resume=last --out-dir=int --threads=1
-same "SIGINT, one thread" int $ref
+same "SIGINT, one thread" int ref
 
 stop_at TERM path 130 "${base[@]}" --threads=3
 run 0 train --resume=path/last.h5
-same "SIGTERM, from three threads to two, by path" path $ref
+same "SIGTERM, from three threads to two, by path" path ref
 
 stop_at KILL kill 130 "${base[@]}" --save-interval=20
 check "exit code of SIGKILL" test "$code" = 137
 run 0 train --resume=auto --out-dir=kill
-same SIGKILL kill $ref
-same_loss kill $ref
+same SIGKILL kill ref
+same_loss kill ref
 
 stop_at TERM twice 70 "${base[@]}"
 cp -r twice twice.was
 stop_at TERM twice 170 --resume
 stopped 143 TERM twice
 run 0 train --resume --out-dir=twice
-same "stopped twice" twice $ref
-same_loss twice $ref
+same "stopped twice" twice ref
+same_loss twice ref
 
 run 0 train "${base[@]}" --max-iters=100 --lr-decay-iters=300 --out-dir=longer
 run 0 train --resume --out-dir=longer --max-iters=300
 out_says '^changed on resuming: max-iters was 100, is 300$'
-same "resumed for longer" longer $ref
+same "resumed for longer" longer ref
 cp -r longer longer.was
 run 0 train --resume --out-dir=longer
-same "resumed after the end" longer $ref
+same "resumed after the end" longer ref
 check "nothing changed" cmp longer/last.h5 longer.was/last.h5
 
 run 0 train "${base[@]}" --grad-accum=3 --dropout=.1 --out-dir=accum.ref
