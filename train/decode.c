@@ -10,6 +10,7 @@
 #include "tensor/arena.h"
 #include "train/flat.h"
 #include "train/h5_io.h"
+#include "train/save_file.h"
 
 typedef struct reader {
     const la_image *image;

@@ -5,6 +5,7 @@
 #include "tensor/words.h"
 #include "train/checkpoint_impl.h"
 #include "train/decode.h"
+#include "train/save_file.h"
 
 /* Our model computes its logits with the embedding, as GPT-2 does.  A file whose output layer has
  * weights of its own is another model. */

@@ -7,6 +7,7 @@
  * type, number and shape, or left out. */
 #include "tests/fuzz/decoded.h"
 #include "train/h5_io.h"
+#include "train/save_file.h"
 
 typedef struct input {
     const uint8_t *at;

@@ -1,6 +1,7 @@
 /* fuzz_contained.c -- a whole checkpoint with whatever bytes, sealed with the right hash, and
  * opened as the programs do it: this process must live, and have a sentence. */
 #include "tests/fuzz/decoded.h"
+#include "train/save_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     la_checkpoint *c;
