@@ -296,8 +296,8 @@ static la_status time_evaluation(la_run_state *r) {
 /* From r->step on; a run that is resumed has had that of its step. */
 static int64_t evaluations_left(const la_run_state *r) {
     int64_t every = r->c->eval_interval, last = r->c->max_iters;
-    if (!la_texts_validate(&r->texts) || r->step > last) return 0;
-    return last / every - r->step / every + (last % every != 0) + (r->resumes == 0);
+    if (!la_texts_validate(&r->texts) || (r->resumes && r->step >= last)) return 0;
+    return last / every - r->step / every + (last % every != 0) + !r->resumes;
 }
 
 static la_status dry_run(la_run_state *r) {

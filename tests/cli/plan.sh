@@ -29,6 +29,10 @@ evaluations 1 --max-iters=0
 run 0 train "${tiny[@]}" --data=t.txt --max-iters=20 --eval-interval=10 --quiet --out-dir=run
 run 0 train --resume --out-dir=run --max-iters=40 --dry-run
 out_says ' for 20 steps and 2 evaluations; '
+run 0 train --resume --out-dir=run --max-iters=45 --dry-run
+out_says ' for 25 steps and 3 evaluations; '
+run 0 train --resume --out-dir=run --eval-interval=15 --dry-run
+out_says ' for 0 steps and 0 evaluations; '
 
 # --- too much ---
 rm -rf new
