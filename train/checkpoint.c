@@ -148,6 +148,7 @@ static la_status read_record(la_checkpoint *c) {
 static la_status open_image(la_checkpoint *c, const char *path) {
     size_t n;
     LA_TRY(la_file_load(&c->bytes, &n, path));
+    LA_TRY(la_h5_memory(0));
     c->file = la_h5_open(c->bytes, n);
     if (c->file < 0)
         return la_fail(LA_FORMAT, "%s (%zu bytes) has the right hash and HDF5 cannot read it",
