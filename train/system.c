@@ -2,9 +2,11 @@
 #include "train/system.h"
 
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef __GLIBC__
@@ -22,12 +24,22 @@ static size_t number_in(const char *path, const char *format) {
     return (size_t)n;
 }
 
+/* SIZE_MAX: no limit (ulimit -v).  1 at least, since 0 would say that nothing is known. */
+static size_t address_space_left(void) {
+    struct rlimit l;
+    if (getrlimit(RLIMIT_AS, &l) != 0 || l.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
+    size_t used = number_in("/proc/self/statm", "%llu") * (size_t)sysconf(_SC_PAGESIZE);
+    return l.rlim_cur > used ? (size_t)l.rlim_cur - used : 1;
+}
+
 size_t la_memory_available(void) {
     size_t free_bytes = number_in("/proc/meminfo", "MemAvailable: %llu kB") * 1024;
     size_t limit = number_in("/sys/fs/cgroup/memory.max", "%llu"); /* "max" leaves 0 */
     size_t used = number_in("/sys/fs/cgroup/memory.current", "%llu");
-    if (limit && limit > used && (!free_bytes || limit - used < free_bytes)) return limit - used;
-    return free_bytes;
+    if (limit && limit > used && (!free_bytes || limit - used < free_bytes))
+        free_bytes = limit - used;
+    size_t left = address_space_left();
+    return free_bytes && free_bytes < left ? free_bytes : left == SIZE_MAX ? 0 : left;
 }
 
 size_t la_memory_resident(void) {

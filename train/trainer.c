@@ -75,6 +75,13 @@ static la_node *record(const la_lm *lm, la_tape *tape, int64_t rows, int64_t seq
                          la_integers(tape, "labels", n, a->label), &a->logits);
 }
 
+/* What to try, where memory is missing. */
+static la_status advise(la_status s) {
+    if (s != LA_NOMEM) return s;
+    return la_fail(s, "%s: take a smaller --batch-size, --block-size or --n-embd, or --recompute",
+                   la_error());
+}
+
 static size_t model_bytes(const la_trainer *t) {
     return la_params_len(t->lm->params) * sizeof(la_real) * (2 + (size_t)t->cfg.optim->n_slots);
 }
@@ -85,8 +92,8 @@ static la_status create(la_trainer *t, const la_ids *text) {
     t->cfg.lm.max_bytes = c->max_bytes;
     LA_TRY(la_lm_create(&t->lm, &c->lm, c->seed, 1));
     if (c->max_bytes && model_bytes(t) > c->max_bytes)
-        return la_fail(LA_NOMEM, "the model needs %.1f MiB and %.1f MiB are free",
-                       (double)model_bytes(t) / 0x1p20, (double)c->max_bytes / 0x1p20);
+        return advise(la_fail(LA_NOMEM, "the model needs %.1f MiB and %.1f MiB are free",
+                              (double)model_bytes(t) / 0x1p20, (double)c->max_bytes / 0x1p20));
     LA_TRY(la_optim_create(&t->optim, c->optim, &c->optim_cfg, t->lm->params));
     if (!c->task) LA_TRY(la_loader_init(&t->loader, text, c->batch, T, c->seed));
     if (n > INT32_MAX)
@@ -107,7 +114,7 @@ static la_status create(la_trainer *t, const la_ids *text) {
     LA_TRY(la_tape_create(&t->tape, &tape));
     t->loss = record(t->lm, t->tape, c->batch, T, t->tokens, t->labels, t->positions, &t->past,
                      &t->asked);
-    return la_tape_seal(t->tape, t->loss);
+    return advise(la_tape_seal(t->tape, t->loss));
 }
 
 la_status la_trainer_create(la_trainer *t, const la_trainer_cfg *cfg, const la_ids *text) {
@@ -189,7 +196,7 @@ static la_status create_evaluator(la_evaluator *e, const la_lm *lm, size_t max_b
     e->loss = record(lm, e->tape, e->rows, e->seq, e->tokens, e->labels, e->positions, &e->past,
                      &e->asked);
     la_keep(e->loss);
-    return la_tape_seal(e->tape, NULL);
+    return advise(la_tape_seal(e->tape, NULL));
 }
 
 la_status la_evaluator_create(la_evaluator *e, const la_lm *lm, const la_task *task,
