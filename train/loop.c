@@ -113,9 +113,9 @@ int la_run_save(la_run_state *r, int best) {
     return 0;
 }
 
-void la_run_save_best(la_run_state *r) {
-    if (isfinite(r->best_val) && r->best_step == r->step && r->best_saved != r->step)
-        la_run_save(r, 1);
+int la_run_save_best(la_run_state *r) {
+    int due = isfinite(r->best_val) && r->best_step == r->step && r->best_saved != r->step;
+    return !due || la_run_save(r, 1);
 }
 
 /* --- the loop --- */

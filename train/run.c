@@ -268,13 +268,19 @@ static la_status train(la_run_state *r, int argc, char **argv, int *signal) {
     else if (r->step < c->max_iters)
         printf("no progress in %lld evaluations: ended at step %lld\n", (long long)c->patience,
                (long long)r->step);
-    la_run_save_best(r);
+    int best = la_run_save_best(r);
     if (r->last_saved != r->step) la_run_save(r, 0);
     if (!isfinite(r->last_val) &&
         la_texts_validate(&r->texts)) /* resumed with nothing left to do */
         LA_TRY(la_evaluate(&r->evaluator, &r->texts.valid, c->eval_iters, NULL, &r->last_val));
     print_done(r);
-    return r->last_saved == r->step ? LA_OK : not_saved(r, "the run ended at");
+    if (r->last_saved != r->step) return not_saved(r, "the run ended at");
+    return best ? LA_OK
+                : la_fail(
+                      LA_IO,
+                      "step %lld, the best, could NOT be saved as %s/best.h5; last.h5 has it, and "
+                      "to try again: train --resume --out-dir %s",
+                      (long long)r->step, r->dir, r->dir);
 }
 
 static la_status dump_graph(const la_run_state *r) {

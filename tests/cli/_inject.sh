@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # bin is _lib.sh's, and others read what is set here
 # _inject.sh -- a run of train in which calls fail (tests/interpose.c), and what must hold of it whichever they are.
 # Source it after _lib.sh.
 #
@@ -18,7 +18,7 @@ small=(--n-layer=1 --n-embd=8 --n-head=1 --block-size=8 --batch-size=1 --data=..
 injected() {
   rm -f log
   (
-    [ -z "${space:-}" ] || ulimit -v "$space" -t 3
+    [ -z "${space:-}" ] || ulimit -v "$space" -t 2
     LD_PRELOAD=$interpose LINA_FAIL=$1 LINA_FAIL_IN=$2 LINA_FAIL_LOG=log exec timeout 60 "$bin/$2" "${@:3}"
   ) >out 2>err </dev/null &
   wait $! 2>/dev/null

@@ -11,13 +11,15 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 resume=(--resume=auto --out-dir=run --quiet)
 
+declare -A calls # of each kind, by scenario
+
 # --- undisturbed runs, and the checkpoints that they ever have ---
 mkdir ref && cd ref || exit 1
 injected "" train "${small[@]}"
 check "the undisturbed run" test "$code$said" = 0
-calls_new=$noted
+calls[new]=$noted
 want=$(state_of run) core=$(core_of run)
-syncs=$(number_of sync "$calls_new")
+syncs=$(number_of sync "${calls[new]}")
 check "it saves often" test "$syncs" -ge 8
 for ((k = 1; k <= syncs; k++)); do
   rm -rf run
@@ -32,11 +34,62 @@ rm -f ../stopped/*tmp*
 injected "" train "${resume[@]}"
 check "resumed" test "$code$said" = 0
 check "the same state" test "$(core_of run)" = "$core"
-calls_resume=$noted want_resume=$(state_of run)
+calls[resume]=$noted want_resume=$(state_of run)
+cp run/best.h5 ../model.h5
+writing=(--checkpoint=../model.h5 --prompt=the --tokens=6 --threads=1 --quiet)
+showing=(--checkpoint=../model.h5 --prompt=the --show-attention=shown.h5 --threads=1 --quiet)
+injected "" generate "${writing[@]}"
+check "writing" test "$code$said" = 0
+calls[write]=$noted written=$(cksum <out)
+injected "" generate "${showing[@]}"
+check "showing attention" test "$code$said" = 0
+calls[show]=$noted shown=$(cksum <shown.h5)
+injected "" compare --attn=softmax "${small[@]:0:8}" --seeds=1 --longest=0 --out-dir=many --quiet
+check "comparing" test "$code" = 0
+calls[compare]=$noted
 cd ..
 
-# --- a case ---
-one() { # SCENARIO PLAN: a line of the result
+# --- a case: a line of the result ---
+verdict() { # SCENARIO PLAN HOW WAS
+  [ ${#wrong[@]} = 0 ] && echo "good|$1 ${2%%:*} ${2##*:}|$3" && return
+  printf 'BAD|%s %s|%s|' "$1" "$2" "$3"
+  printf '%s; ' "${wrong[@]}"
+  tr '\n' ' ' <<<"$4"
+  echo
+}
+
+generates() { # SCENARIO PLAN: the text is whole or something is said; a file is the old one or the new one
+  local args=("${writing[@]}") result="" old
+  [ "$1" = show ] && args=("${showing[@]}")
+  echo old >shown.h5
+  old=$(cksum <shown.h5)
+  injected "$2" generate "${args[@]}"
+  judge generate "$2"
+  if [ "$1" = write ]; then
+    [ "$code$said" != 0 ] || [ "$(cksum <out)" = "$written" ] || wrong+=("silent")
+  elif [ "$(cksum <shown.h5)" = "$old" ]; then
+    [ "$code$said" != 0 ] || wrong+=("silent")
+  else
+    [ "$(cksum <shown.h5)" = "$shown" ] || wrong+=("a damaged file")
+  fi
+  [ -z "$(compgen -G '*tmp*')" ] || [[ $result == "ended "[ba]* ]] || wrong+=("a temporary is left")
+  rm -f -- *tmp*
+  verdict "$1" "$2" "$result" "$code: ${said:0:300}"
+}
+
+compares() { # SCENARIO PLAN: compare itself, not its trainings; the same command goes on where it ended
+  local args=(--attn=softmax "${small[@]:0:8}" --seeds=1 --longest=0 --out-dir=many --quiet) result=""
+  rm -rf many
+  injected "$2" compare "${args[@]}"
+  judge compare "$2"
+  local was="$code: ${said:0:300}" how=$result
+  injected "" compare "${args[@]}"
+  [ "$code" = 0 ] || wrong+=("once more it ends with $code: ${said:0:300}")
+  [ -s many/results.json ] && [ -z "$(find many -name '*tmp*')" ] || wrong+=("no results, or a temporary is left")
+  verdict "$1" "$2" "$how" "$was"
+}
+
+trains() { # SCENARIO PLAN
   local expect=$want
   rm -rf run
   if [ "$1" = new ]; then
@@ -47,7 +100,7 @@ one() { # SCENARIO PLAN: a line of the result
     expect=$want_resume
   fi
   judge train "$2"
-  local bad= same=no state=
+  local bad="" same=no state=""
   [ -d run ] && state=$(state_of run) bad=$(damaged "$state")
   [ -n "$bad" ] && wrong+=("damaged: $bad")
   [ "$state" = "$expect" ] && same=yes
@@ -57,6 +110,7 @@ one() { # SCENARIO PLAN: a line of the result
   esac
   [ "$code$said$same" = 0no ] && wrong+=("silent")
   [ "$1" = resume ] && [ ! -e run/last.h5 ] && wrong+=("last.h5 is gone")
+  [[ $2 == *-*:ENOSPC && $code = 0 && $(core_of run) != "$core" ]] && wrong+=("there was room again, and it differs")
   case $result in
   "went on" | "ended with"*) [ -z "$(compgen -G 'run/*tmp*')" ] || wrong+=("a temporary is left") ;;
   esac
@@ -70,25 +124,35 @@ one() { # SCENARIO PLAN: a line of the result
     [ "$code" = 0 ] || wrong+=("resuming ends with $code: ${said:0:300}")
     [ "$(core_of run)" = "$core" ] || wrong+=("resumed, it differs")
   fi
-  [ ${#wrong[@]} = 0 ] && echo "good|$1 ${2%%:*} ${2##*:}|$how" && return
-  printf 'BAD|%s %s|%s|' "$1" "$2" "$how"
-  printf '%s; ' "${wrong[@]}"
-  echo "$was" | tr '\n' ' '
-  echo
+  verdict "$1" "$2" "$how" "$was"
+}
+
+one() { # SCENARIO PLAN
+  case $1 in
+  write | show) generates "$@" ;;
+  compare) compares "$@" ;;
+  *) trains "$@" ;;
+  esac
 }
 
 # --- the sweeps ---
-sweep() { # SCENARIO KIND HOW EVERY [SUFFIX]: each EVERYth call in the short version; + as SUFFIX: and all after it
-  local calls=$calls_new n k every=$4
-  [ "$1" = resume ] && calls=$calls_resume
-  n=$(number_of "$2" "$calls")
+# sweep SCENARIO KIND HOW EVERY [MORE]: each EVERYth call in the short version.  MORE: + for all after it too, or how many.
+sweep() {
+  local n k every=$4 until
+  n=$(number_of "$2" "${calls[$1]}")
   [ -n "${LINA_LONG:-}" ] && every=1
-  for ((k = 1 + (every > 1); k <= n; k += every)); do echo "$1 $2:$k${5:-}:$3"; done
+  for ((k = 1 + (every > 1); k <= n; k += every)); do
+    until=${5:-}
+    [[ $until == [0-9]* ]] && until=-$((k + until))
+    echo "$1 $2:$k$until:$3"
+  done
 }
 {
   for scenario in new resume; do
     sweep $scenario write ENOSPC 4
     sweep $scenario write ENOSPC 4 +
+    sweep $scenario write ENOSPC 9 4 # a disk that is full for a while
+    sweep $scenario space ENOSPC 4 1
     sweep $scenario write EIO 7
     sweep $scenario write EDQUOT 9 +
     sweep $scenario write EINTR 9
@@ -119,6 +183,18 @@ sweep() { # SCENARIO KIND HOW EVERY [SUFFIX]: each EVERYth call in the short ver
     sweep $scenario mmap ENOMEM 1
     sweep $scenario mmap ENODEV 1
   done
+  for scenario in write show; do
+    sweep $scenario read EIO 3
+    sweep $scenario open EMFILE 5
+    sweep $scenario malloc ENOMEM 397
+  done
+  sweep show write ENOSPC 1
+  sweep show rename EIO 1
+  sweep show sync EIO 1
+  sweep show space ENOSPC 1
+  sweep compare write ENOSPC 11
+  sweep compare sync EIO 7
+  sweep compare rename EIO 5
   for scenario in new resume; do sweep $scenario malloc ENOMEM 199; done
   for scenario in new resume; do sweep $scenario malloc ENOMEM 499 +; done
 } >cases

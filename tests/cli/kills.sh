@@ -60,9 +60,9 @@ while [ $kills -lt $wanted ]; do
   kills=$((kills + 1))
   [ -n "$first" ] && midst=$((midst + 1))
   # the line of a step is written after the checkpoint of the step before
-  lines=0
-  [ -f run/metrics.jsonl ] && lines=$(wc -l <run/metrics.jsonl)
-  [ $((lines - 2)) -gt $saved ] && saved=$((lines - 2))
+  told=0
+  [ -f run/metrics.jsonl ] && told=$(wc -l <run/metrics.jsonl)
+  [ $((told - 2)) -gt $saved ] && saved=$((told - 2))
   [ $saved -ge 1 ] && check "last.h5 is there" test -s run/last.h5
   for file in run/*.h5; do
     [ -e "$file" ] || continue
