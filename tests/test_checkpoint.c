@@ -612,14 +612,14 @@ int posix_fallocate(int fd, off_t at, off_t n) {
     return syscall(SYS_fallocate, fd, 0, at, n) == 0 ? 0 : errno;
 }
 
-ssize_t write(int fd, const void *b, size_t n) {
+ssize_t pwrite(int fd, const void *b, size_t n, off_t at) {
     static int turn;
     if (fails_now()) return -1;
     if (slow_writes && turn++ % 2) {
         errno = EINTR;
         return -1;
     }
-    return syscall(SYS_write, fd, b, slow_writes && n > 1000 ? 1000 : n);
+    return syscall(SYS_pwrite64, fd, b, slow_writes && n > 1000 ? 1000 : n, at);
 }
 
 int fsync(int fd) { return fails_now() ? -1 : (int)syscall(SYS_fsync, fd); }

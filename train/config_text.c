@@ -10,6 +10,7 @@
 #include "tensor/utf8.h"
 #include "train/config_impl.h"
 #include "train/save_file.h"
+#include "train/text_stream.h"
 
 enum { LONGEST_FILE = 1 << 20 }; /* bytes; a config file has some hundred */
 
@@ -60,7 +61,7 @@ static void write_quoted(FILE *out, const char *s) {
 
 la_status la_config_text(const la_config *c, la_tool tool, char **text) {
     size_t n;
-    FILE  *out = open_memstream(text, &n);
+    FILE  *out = la_text_stream(text, &n);
     if (!out) return la_fail(LA_NOMEM, "no memory for the text of the options");
     for (int i = 0; i < LA_N_OPTIONS; i++) {
         const la_option *o = &la_options[i];

@@ -198,7 +198,8 @@ static reader begin(const la_image *image, void *room, size_t bytes) {
 
 la_status la_decode_checkpoint(void *ctx, void *room, size_t bytes) {
     const la_image *image = ctx;
-    reader          r = begin(image, room, bytes);
+    LA_TRY(la_h5_memory(0));
+    reader r = begin(image, room, bytes);
     if (r.file < 0)
         return la_fail(LA_FORMAT, "%s (%zu bytes) has the right hash and HDF5 cannot read it",
                        image->name, image->n);
@@ -231,7 +232,8 @@ static la_status take_weights(reader *r) {
 
 la_status la_decode_weights(void *ctx, void *room, size_t bytes) {
     const la_image *image = ctx;
-    reader          r = begin(image, room, bytes);
+    LA_TRY(la_h5_memory(0));
+    reader r = begin(image, room, bytes);
     if (r.file < 0)
         return la_fail(LA_FORMAT, "%s (%zu bytes) is no HDF5 file, or a damaged one", image->name,
                        image->n);

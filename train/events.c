@@ -105,13 +105,7 @@ static la_status write_record(la_events *e, const wire *event) {
     memcpy(record, head.bytes, head.n);
     memcpy(record + head.n, event->bytes, event->n);
     memcpy(record + head.n + event->n, foot.bytes, foot.n);
-    /* At its place: what a failed write left there is written over, so that readers can go on. */
-    ssize_t written = pwrite(e->file, record, n, (off_t)e->bytes);
-    if (written != (ssize_t)n)
-        return la_fail(LA_IO, "cannot write %s: %s", e->path,
-                       written < 0 ? strerror(errno) : "there is no room");
-    e->bytes += (int64_t)n;
-    return LA_OK;
+    return la_append_put(e, record, n);
 }
 
 /* --- files --- */
@@ -134,24 +128,20 @@ la_status la_events_open(la_events *e, const char *dir, double wall_time) {
     char              host[256] = "";
     long long         after = seconds_after(dir), now = (long long)wall_time;
     size_t            room = strlen(dir) + sizeof host + 80;
-    *e = (la_events){.file = -1};
+    *e = (la_events){0};
     if (after < 0) return la_fail(LA_IO, "cannot read the folder %s: %s", dir, strerror(errno));
     if (gethostname(host, sizeof host - 1) || !*host) strcpy(host, "localhost");
-    if (!(e->path = malloc(room))) return la_fail(LA_NOMEM, "no memory for the name %s", dir);
-    snprintf(e->path, room, "%s/" PREFIX "%010lld.%s.%ld", dir, after > now ? after : now, host,
+    char *path = malloc(room);
+    if (!path) return la_fail(LA_NOMEM, "no memory for the name %s", dir);
+    snprintf(path, room, "%s/" PREFIX "%010lld.%s.%ld", dir, after > now ? after : now, host,
              (long)getpid());
-    e->file = open(e->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (e->file < 0) return la_fail(LA_IO, "cannot write %s: %s", e->path, strerror(errno));
+    la_status opened = la_append_open(e, path, O_CREAT | O_EXCL, 0);
+    free(path);
+    LA_TRY(opened);
     wire event;
     begin_event(&event, wall_time, 0);
     put_bytes(&event, 3, version, strlen(version));
     return write_record(e, &event);
-}
-
-void la_events_close(la_events *e) {
-    if (e->path && e->file >= 0) close(e->file);
-    free(e->path);
-    *e = (la_events){.file = -1};
 }
 
 la_status la_events_restart(la_events *e, double wall_time, int64_t step) {

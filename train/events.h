@@ -16,15 +16,9 @@
  *     SessionLog  enum status = 1, of which START is 1 */
 #ifndef LA_EVENTS_H
 #define LA_EVENTS_H
-#include "tensor/status.h"
-#include <stddef.h>
-#include <stdint.h>
+#include "train/append.h"
 
-typedef struct la_events {
-    char   *path;
-    int     file;
-    int64_t bytes; /* whole records; the next one begins here */
-} la_events;
+typedef la_append la_events; /* a piece is a record */
 
 typedef struct la_scalar {
     const char *tag; /* "loss/train": TensorBoard draws tags with the same beginning together */
@@ -35,12 +29,11 @@ typedef struct la_scalar {
  *     events.out.tfevents.<seconds>.<host>.<process>
  * wall_time is in seconds since 1970.  TensorBoard reads the files of a folder in the order of
  * their names, so <seconds> is more than those of any file that is there, and at least wall_time.
- * LA_IO, LA_NOMEM; *e needs la_events_close in any case. */
+ * LA_IO, LA_NOMEM; *e needs la_append_close in any case. */
 la_status la_events_open(la_events *e, const char *dir, double wall_time);
-void      la_events_close(la_events *e); /* also of one that is all zeros */
 
 /* Each writes one record, at once.  LA_IO: it could not be written; the records before it are as
- * they were, and the next one takes its place.  LA_ARG: an Event of more than LA_EVENT_BYTES. */
+ * they were, and it is written with the next one.  LA_ARG: an Event of more than LA_EVENT_BYTES. */
 enum { LA_EVENT_BYTES = 4096 };
 /* Tells readers to forget what earlier files say of `step` and of later steps. */
 la_status la_events_restart(la_events *e, double wall_time, int64_t step);

@@ -14,7 +14,9 @@
 #include "tensor/blas.h"
 #include "tensor/parallel.h"
 #include "tensor/vec.h"
+#include "train/save_file.h"
 #include "train/system.h"
+#include "train/text_stream.h"
 
 char *la_folder_path(const char *dir, const char *name) {
     size_t n = strlen(dir) + strlen(name) + 2;
@@ -56,7 +58,7 @@ la_status la_folder_make(const char *dir) {
 /* What a killed run may leave: the temporaries of saving and of cutting the metrics. */
 static int is_temporary(const char *name) {
     return !strncmp(name, "last.h5.tmp.", 12) || !strncmp(name, "best.h5.tmp.", 12) ||
-           !strcmp(name, "last.old.tmp") || !strcmp(name, "metrics.jsonl.tmp") ||
+           !strncmp(name, "run.json.tmp.", 13) || !strcmp(name, "last.old.tmp") ||
            !strcmp(name, "metrics.csv.tmp");
 }
 
@@ -97,25 +99,21 @@ static la_status clear(const char *dir, la_folder_mode mode) {
     return s;
 }
 
-/* Copies the lines of metrics.jsonl up to `step` to a new file and puts that in its place.
- * s->last_line, s->elapsed_s: of the last line that stays (one that is a val_loss alone has no
- * time). */
-static la_status cut_metrics(la_folder *s, const char *path, int64_t step, int *evaluated) {
+/* *end: where the lines of metrics.jsonl up to `step` end.  s->last_line, s->elapsed_s: of the last
+ * line that stays (one that is a val_loss alone has no time). */
+static la_status read_metrics(la_folder *s, const char *path, int64_t step, int64_t *end,
+                              int *evaluated) {
     static const char elapsed[] = "\"elapsed_s\": ", skipped[] = "\"skipped\": ";
     FILE             *in = fopen(path, "r");
-    if (!in) return LA_OK; /* a folder without one may be resumed */
-    char  *line = NULL, *next = malloc(strlen(path) + 5);
-    size_t room = 0;
-    FILE  *out = NULL;
-    int    ok = next != NULL;
-    if (ok) {
-        sprintf(next, "%s.tmp", path);
-        ok = (out = fopen(next, "w")) != NULL;
-    }
-    for (ssize_t n; ok && (n = getline(&line, &room, in)) > 0;) {
-        long long at = -1;
-        if (line[n - 1] != '\n' || sscanf(line, "{\"step\": %lld", &at) != 1 || at > step) break;
-        ok = fputs(line, out) >= 0;
+    char             *line = NULL;
+    size_t            room = 0;
+    long long         at = -1;
+    int               cut = 0;
+    *end = 0;
+    if (!in && errno == ENOENT) return LA_OK; /* a folder without one may be resumed */
+    for (ssize_t n; in && (n = getline(&line, &room, in)) > 0; *end += n) {
+        cut = line[n - 1] != '\n' || sscanf(line, "{\"step\": %lld", &at) != 1 || at > step;
+        if (cut) break;
         s->last_line = at;
         const char *time = strstr(line, elapsed);
         if (time) s->elapsed_s = strtod(time + sizeof elapsed - 1, NULL);
@@ -123,13 +121,10 @@ static la_status cut_metrics(la_folder *s, const char *path, int64_t step, int *
         if (count) s->skipped = strtoll(count + sizeof skipped - 1, NULL, 10);
         *evaluated = at == step && strstr(line, "\"val_loss\"");
     }
-    fclose(in);
+    int ok = in && (cut || feof(in)), error = errno;
+    if (in) fclose(in);
     free(line);
-    if (out && fclose(out)) ok = 0;
-    if (ok) ok = rename(next, path) == 0;
-    if (!ok && out) unlink(next);
-    free(next);
-    return ok ? LA_OK : la_fail(LA_IO, "cannot rewrite %s: %s", path, strerror(errno));
+    return ok ? LA_OK : la_fail(LA_IO, "cannot read %s: %s", path, strerror(error));
 }
 
 la_status la_folder_lock(const char *dir, int *lock) {
@@ -153,11 +148,12 @@ la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int
         la_folder_close(s);
         return cleared;
     }
+    int64_t   end = 0;
     char     *path = la_folder_path(dir, "metrics.jsonl");
     la_status status = path ? LA_OK : la_fail(LA_NOMEM, "no memory for the name %s", dir);
-    if (status == LA_OK && mode == LA_FOLDER_RESUME) status = cut_metrics(s, path, step, evaluated);
-    if (status == LA_OK && !(s->metrics = fopen(path, "a")))
-        status = la_fail(LA_IO, "cannot write %s: %s", path, strerror(errno));
+    if (status == LA_OK && mode == LA_FOLDER_RESUME)
+        status = read_metrics(s, path, step, &end, evaluated);
+    if (status == LA_OK) status = la_append_open(&s->metrics, path, O_CREAT, end);
     free(path);
     if (status == LA_OK && !(s->dir = strdup(dir)))
         status = la_fail(LA_NOMEM, "no memory for the name %s", dir);
@@ -167,30 +163,22 @@ la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int
 
 void la_folder_close(la_folder *s) {
     la_trackers_close(&s->trackers);
-    if (s->metrics) fclose(s->metrics);
+    la_append_close(&s->metrics);
     if (s->lock >= 0) close(s->lock);
     free(s->dir);
     *s = (la_folder){.lock = -1};
 }
 
 void la_folder_metrics(la_folder *s, const la_metrics *m) {
-    la_metrics_json(m, s->metrics);
+    char line[LA_METRICS_TEXT];
     s->last_line = m->step;
-    if (fflush(s->metrics) != 0 && !s->metrics_failed) {
-        s->metrics_failed = 1;
-        fprintf(stderr, "warning: cannot write %s/metrics.jsonl: %s; training goes on\n", s->dir,
-                strerror(errno));
-        clearerr(s->metrics);
-    }
+    la_append_warn(&s->metrics, la_append_put(&s->metrics, line, la_metrics_json(m, line)));
     la_trackers_line(&s->trackers, m);
 }
 
 la_status la_folder_add_val_loss(la_folder *s, int64_t step, double val_loss, double val_accuracy) {
-    char  number[LA_NUMBER_TEXT], text[2 * LA_NUMBER_TEXT + 96];
-    char *path = la_folder_path(s->dir, "metrics.jsonl");
-    int   fd = path ? open(path, O_RDWR) : -1, there = s->last_line == step;
-    off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
-    int   n = 0;
+    char number[LA_NUMBER_TEXT], text[2 * LA_NUMBER_TEXT + 96];
+    int  there = s->last_line == step, n = 0;
     if (!there) n = snprintf(text, sizeof text, "{\"step\": %lld", (long long)step);
     n += snprintf(text + n, sizeof text - (size_t)n, ", \"val_loss\": %s",
                   la_number_text(val_loss, number));
@@ -199,11 +187,7 @@ la_status la_folder_add_val_loss(la_folder *s, int64_t step, double val_loss, do
                       la_number_text(val_accuracy, number));
     n += snprintf(text + n, sizeof text - (size_t)n, "}\n");
     /* the line of that step ends in "}\n", which the text replaces */
-    off_t at = there ? end - 2 : end;
-    int   ok = at >= 0 && pwrite(fd, text, (size_t)n, at) == n;
-    if (fd >= 0) close(fd);
-    free(path);
-    if (!ok) return la_fail(LA_IO, "cannot add the validation loss to %s/metrics.jsonl", s->dir);
+    LA_TRY(la_append_replace(&s->metrics, there ? 2 : 0, text, (size_t)n));
     la_trackers_val_loss(&s->trackers, step, val_loss, val_accuracy);
     return LA_OK;
 }
@@ -217,14 +201,9 @@ void la_folder_sample(la_folder *s, int64_t step, const char *text) {
     free(path);
 }
 
-la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **argv,
-                             int64_t corpus_bytes, uint64_t corpus_hash) {
-    char *path = la_folder_path(s->dir, "run.json"), number[LA_NUMBER_TEXT];
-    FILE *f = path ? fopen(path, "w") : NULL;
-    if (!f) {
-        free(path);
-        return la_fail(LA_IO, "cannot write %s/run.json: %s", s->dir, strerror(errno));
-    }
+static void print_run(FILE *f, const la_config *c, int argc, char **argv, int64_t corpus_bytes,
+                      uint64_t corpus_hash) {
+    char number[LA_NUMBER_TEXT], cpu[LA_PROCESSOR];
     fprintf(f, "{\n  \"program\": \"lina " LA_VERSION "\",\n  \"argv\": [");
     for (int i = 0; i < argc; i++) {
         if (i) fputs(", ", f);
@@ -234,7 +213,6 @@ la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **
     la_json_string(la_blas_name(), f);
     fprintf(f, ",\n  \"vectors\": \"%s\",\n  \"precision\": %d,\n  \"processor\": ",
             la_vec_table()->name, LA_REAL_BITS);
-    char cpu[LA_PROCESSOR];
     la_json_string(la_processor_name(cpu), f);
     fprintf(f,
             ",\n  \"threads\": %d,\n  \"corpus_bytes\": %lld,\n  \"corpus_hash\": \"%016llx\",\n  "
@@ -253,17 +231,38 @@ la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **
             la_json_string(value, f);
     }
     fputs("\n  }\n}\n", f);
-    int ok = !ferror(f);
-    if (fclose(f)) ok = 0;
+}
+
+la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **argv,
+                             int64_t corpus_bytes, uint64_t corpus_hash) {
+    char  *path = la_folder_path(s->dir, "run.json"), *text = NULL;
+    size_t n = 0;
+    FILE  *f = path ? la_text_stream(&text, &n) : NULL;
+    if (f) print_run(f, c, argc, argv, corpus_bytes, corpus_hash);
+    int       ok = f && !ferror(f);
+    la_status done = f && fclose(f) == 0 && ok
+                         ? la_file_put(path, (const unsigned char *)text, n)
+                         : la_fail(LA_NOMEM, "no memory for %s/run.json", s->dir);
+    free(text);
     free(path);
-    return ok ? LA_OK : la_fail(LA_IO, "cannot write %s/run.json: %s", s->dir, strerror(errno));
+    return done;
+}
+
+/* A checkpoint that --keep asks for is lost: no failure of saving, and not silent. */
+static void not_kept(const char *path, int error) {
+    fprintf(stderr, "warning: cannot keep %s as one of --keep: %s; training goes on\n", path,
+            strerror(error));
 }
 
 /* The checkpoint before, under the name `old`, becomes last.1.h5, and so on. */
 static void rotate(la_folder *s, const char *old) {
     for (int64_t i = s->keep - 1; i > 0; i--) {
-        char *newer = numbered(s->dir, i - 1), *older = numbered(s->dir, i);
-        if (newer && older) rename(i == 1 ? old : newer, older);
+        char       *newer = numbered(s->dir, i - 1), *older = numbered(s->dir, i);
+        const char *from = i == 1 ? old : newer;
+        if (!newer || !older)
+            not_kept(old, ENOMEM);
+        else if (rename(from, older) != 0 && errno != ENOENT) /* there are not so many yet */
+            not_kept(from, errno);
         free(newer);
         free(older);
     }
@@ -274,9 +273,10 @@ la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params 
     char     *old = la_folder_path(s->dir, "last.old.tmp"), *path = numbered(s->dir, 0);
     la_status status = old && path ? LA_OK : la_fail(LA_NOMEM, "no memory to save");
     if (status == LA_OK) {
-        int kept =
-            s->keep > 1 && link(path, old) == 0; /* a second name, while there is a last.h5 */
+        int kept = s->keep > 1 && link(path, old) == 0; /* a second name */
+        int error = s->keep > 1 && !kept && errno != ENOENT ? errno : 0;
         status = la_checkpoint_save(path, r, p, o, k);
+        if (status == LA_OK && error) not_kept(path, error);
         if (kept && status == LA_OK) rotate(s, old);
         unlink(old); /* still there if nothing was saved */
     }
@@ -295,21 +295,24 @@ la_status la_folder_save_best(la_folder *s, const la_record *r, const la_params 
 }
 
 /* Keeps the newer of *best and the checkpoint at path, which it takes over; this, if both are of
- * one step. */
-static void consider(char *path, la_checkpoint **best, char **best_path) {
+ * one step.  LA_NOMEM: whether it is the newer one is not known. */
+static la_status consider(char *path, la_checkpoint **best, char **best_path) {
     la_checkpoint *c = NULL;
-    if (!path) return;
-    if (la_checkpoint_open(&c, path) != LA_OK)
+    la_status s = path ? la_checkpoint_open(&c, path) : la_fail(LA_NOMEM, "no memory for a name");
+    if (s != LA_OK && s != LA_NOMEM) {
         fprintf(stderr, "skipped %s: %s\n", path, la_error());
-    else if (!*best || la_checkpoint_record(c)->step >= la_checkpoint_record(*best)->step) {
+        s = LA_OK;
+    }
+    if (c && (!*best || la_checkpoint_record(c)->step >= la_checkpoint_record(*best)->step)) {
         la_checkpoint_close(*best);
         free(*best_path);
         *best = c;
         *best_path = path;
-        return;
-    } else
-        la_checkpoint_close(c);
+        return s;
+    }
+    la_checkpoint_close(c);
     free(path);
+    return s;
 }
 
 static int filter(const struct dirent *e) { return is_checkpoint(e->d_name); }
@@ -318,19 +321,30 @@ static int filter(const struct dirent *e) { return is_checkpoint(e->d_name); }
  * comes last. */
 static la_status find_newest(const char *dir, la_checkpoint **c, char **path) {
     struct dirent **found = NULL;
+    la_status       s = LA_OK;
     int             n = scandir(dir, &found, filter, alphasort);
+    if (n < 0 && errno == ENOMEM) return la_fail(LA_NOMEM, "no memory to look into %s", dir);
     for (int i = 0; i < n; i++) {
-        consider(la_folder_path(dir, found[i]->d_name), c, path);
+        if (s == LA_OK) s = consider(la_folder_path(dir, found[i]->d_name), c, path);
         free(found[i]);
     }
     free(found);
+    LA_TRY(s);
     return *c ? LA_OK : la_fail(LA_FORMAT, "there is no checkpoint to resume from in %s", dir);
 }
 
 la_status la_folder_find(const char *dir, const char *which, la_checkpoint **c, char **path) {
     *c = NULL;
     *path = NULL;
-    if (!strcmp(which, "auto")) return find_newest(dir, c, path);
+    if (!strcmp(which, "auto")) {
+        la_status s = find_newest(dir, c, path);
+        if (s == LA_OK) return s;
+        la_checkpoint_close(*c);
+        free(*path);
+        *c = NULL;
+        *path = NULL;
+        return s;
+    }
     *path = !strcmp(which, "last")   ? la_folder_path(dir, "last.h5")
             : !strcmp(which, "best") ? la_folder_path(dir, "best.h5")
                                      : strdup(which);

@@ -16,13 +16,12 @@
 typedef struct la_folder {
     char       *dir;
     int64_t     keep;
-    FILE       *metrics;
-    int64_t     last_line;      /* step of the last line of metrics.jsonl; -1: none */
-    double      elapsed_s;      /* of the lines that stayed on resuming, the last; 0: none */
-    int64_t     skipped;        /* of the line of the step that is resumed; 0: none */
-    int         lock;           /* the folder, locked against a second run; -1: not open */
-    int         metrics_failed; /* a write failed, and the user was told */
-    la_trackers trackers;       /* la_trackers_open them after the folder */
+    la_append   metrics;   /* a piece is a line */
+    int64_t     last_line; /* step of the last line of metrics.jsonl; -1: none */
+    double      elapsed_s; /* of the lines that stayed on resuming, the last; 0: none */
+    int64_t     skipped;   /* of the line of the step that is resumed; 0: none */
+    int         lock;      /* the folder, locked against a second run; -1: not open */
+    la_trackers trackers;  /* la_trackers_open them after the folder */
 } la_folder;
 
 typedef enum la_folder_mode { LA_FOLDER_NEW, LA_FOLDER_OVERWRITE, LA_FOLDER_RESUME } la_folder_mode;
@@ -30,8 +29,8 @@ typedef enum la_folder_mode { LA_FOLDER_NEW, LA_FOLDER_OVERWRITE, LA_FOLDER_RESU
 /* Makes a folder, with its parents; one that is there is taken.  LA_IO. */
 la_status la_folder_make(const char *dir);
 
-/* Locks a folder against a second program of ours: until *lock is closed or the process ends, however it
- * ends.  *lock -1: the file system has no locks.  LA_ARG: somebody else has it. */
+/* Locks a folder against a second program of ours: until *lock is closed or the process ends,
+ * however it ends.  *lock -1: the file system has no locks.  LA_ARG: somebody else has it. */
 la_status la_folder_lock(const char *dir, int *lock);
 
 /* Makes the folder, with its parents.  NEW: LA_ARG if there is something in it.  OVERWRITE: removes

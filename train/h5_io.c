@@ -36,6 +36,15 @@ static herr_t no_udata_free(void *bytes) {
     return 0;
 }
 
+la_status la_h5_memory(size_t bytes) {
+    enum { OWN = 4 << 20 };
+    void *volatile room = malloc(bytes + OWN); /* volatile: or the compiler leaves both calls out */
+    if (!room)
+        return la_fail(LA_NOMEM, "no memory for an HDF5 file: %zu bytes are needed", bytes + OWN);
+    free(room);
+    return LA_OK;
+}
+
 hid_t la_h5_open(void *bytes, size_t n) {
     H5FD_file_image_callbacks_t calls = {.image_malloc = same_malloc,
                                          .image_memcpy = same_memcpy,
@@ -58,6 +67,7 @@ hid_t la_h5_open(void *bytes, size_t n) {
 
 /* Default versions of all structures: with newer ones the image's checksum is wrong (HDF5 1.10). */
 hid_t la_h5_create(size_t block, size_t step) {
+    if (la_h5_memory(2 * step) != LA_OK) return -1; /* the file and its image */
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     hid_t access = H5Pcreate(H5P_FILE_ACCESS), create = H5Pcreate(H5P_FILE_CREATE), file = -1;
     char  name[64];

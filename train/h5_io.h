@@ -9,6 +9,11 @@
 
 /* --- files: H5Fclose() ends them; negative on failure --- */
 
+/* Whether there is memory for so many bytes and for what HDF5 itself needs.  To be asked first: it
+ * does not survive a want of memory (its stack of errors calls itself without end, or what it could
+ * not make is freed).  LA_NOMEM. */
+la_status la_h5_memory(size_t bytes);
+
 /* Opens n bytes, read-only and without copying them; they must outlive the file. */
 hid_t la_h5_open(void *bytes, size_t n);
 /* An empty file that begins at byte `block`, 0 or at least 512; its memory grows by `step` bytes at

@@ -10,6 +10,7 @@
 
 #include "train/run_impl.h"
 #include "train/system.h"
+#include "train/text_stream.h"
 
 /* --- what is shown --- */
 
@@ -75,11 +76,11 @@ la_writing la_run_sample(const la_run_state *r) {
 static la_status sample(la_run_state *r) {
     char      *text = NULL;
     size_t     size = 0;
-    FILE      *out = open_memstream(&text, &size);
+    FILE      *out = la_text_stream(&text, &size);
     la_writing w = la_run_sample(r);
     if (!out) return la_fail(LA_NOMEM, "no memory for a sample");
     la_status s = la_write_text(r->trainer.lm, r->texts.tokenizer, &w, out, NULL);
-    fclose(out);
+    if (fclose(out) != 0 && s == LA_OK) s = la_fail(LA_NOMEM, "no memory for a sample");
     if (s == LA_OK) {
         la_folder_sample(&r->folder, r->step, text);
         la_run_clear_bar(r);
@@ -115,6 +116,11 @@ int la_run_save(la_run_state *r, int best) {
     return 0;
 }
 
+int la_run_save_best(la_run_state *r) {
+    int due = isfinite(r->best_val) && r->best_step == r->step && r->best_saved != r->step;
+    return !due || la_run_save(r, 1);
+}
+
 /* --- the loop --- */
 
 /* Returns LA_STATE if a signal came in between. */
@@ -143,7 +149,7 @@ static la_status after_step(la_run_state *r, const la_step *s) {
     show(r, &m);
     int64_t every = r->c->save_interval ? r->c->save_interval : r->c->eval_interval;
     /* After the line: a checkpoint never is ahead of the metrics. */
-    if (isfinite(val) && r->best_step == r->step) la_run_save(r, 1);
+    la_run_save_best(r);
     if (la_signal_stop()) return LA_OK;
     if (s && (r->step % every == 0 || r->step == r->c->max_iters || la_signal_save()))
         la_run_save(r, 0);
@@ -179,8 +185,8 @@ la_status la_run_loop(la_run_state *r) {
         if (s == LA_OK && !r->evaluated)
             s = la_folder_add_val_loss(&r->folder, r->step, val, r->last_accuracy);
         if (s != LA_OK && s != LA_STATE) return s;
-        if (s == LA_OK && !r->evaluated && r->best_step == r->step) la_run_save(r, 1);
     }
+    if (r->resumes) la_run_save_best(r);
     while (r->step < r->c->max_iters && !la_signal_stop() && !out_of_patience(r) &&
            !la_run_reached(r)) {
         la_step s;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tensor/utf8.h"
+#include "train/text_stream.h"
 #include "train/xml.h"
 
 enum {
@@ -228,7 +229,7 @@ la_status la_picture_svg(const la_picture *p, char **svg, size_t *n) {
         return la_fail(LA_ARG, "a picture has 1 to %d tokens, and not %lld", LA_PICTURE_TOKENS,
                        (long long)p->T);
     int8_t *levels = malloc((size_t)(p->T * p->T));
-    FILE   *out = levels ? open_memstream(svg, n) : NULL;
+    FILE   *out = levels ? la_text_stream(svg, n) : NULL;
     int     ok = out != NULL;
     if (out) {
         put_page(out, p, levels);

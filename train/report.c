@@ -2,6 +2,7 @@
 #include "train/report.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,32 +106,45 @@ double la_metrics_value(const la_metrics *m, const la_column *c) {
     return !isfinite(x) || (c->kind == LA_POSITIVE && !(x > 0)) ? NAN : x;
 }
 
-void la_metrics_json(const la_metrics *m, FILE *out) {
-    char text[LA_NUMBER_TEXT];
+/* Adds to the n characters of a line; more than fit are left out. */
+static size_t add(char *buf, size_t n, const char *format, ...) {
+    va_list ap;
+    va_start(ap, format);
+    int more = vsnprintf(buf + n, LA_METRICS_TEXT - n, format, ap);
+    va_end(ap);
+    if (more < 0) return n;
+    return n + (size_t)more < LA_METRICS_TEXT ? n + (size_t)more : LA_METRICS_TEXT - 1;
+}
+
+size_t la_metrics_json(const la_metrics *m, char buf[LA_METRICS_TEXT]) {
+    char   text[LA_NUMBER_TEXT];
+    size_t n = 0;
     for (const la_column *c = la_columns; c->name; c++) {
         double x = la_metrics_value(m, c);
         if (isfinite(x))
-            fprintf(out, "%s\"%s\": %s", c == la_columns ? "{" : ", ", c->name,
+            n = add(buf, n, "%s\"%s\": %s", c == la_columns ? "{" : ", ", c->name,
                     la_number_text(x, text));
     }
-    fputs("}\n", out);
+    return add(buf, n, "}\n");
 }
 
-void la_csv_header(FILE *out) {
+size_t la_csv_header(char buf[LA_METRICS_TEXT]) {
+    size_t n = 0;
     for (const la_column *c = la_columns; c->name; c++)
-        fprintf(out, "%s%s", c == la_columns ? "" : ",", c->name);
-    fputc('\n', out);
+        n = add(buf, n, "%s%s", c == la_columns ? "" : ",", c->name);
+    return add(buf, n, "\n");
 }
 
-void la_csv_line(const char *json, FILE *out) {
-    char key[48];
+size_t la_csv_line(const char *json, char buf[LA_METRICS_TEXT]) {
+    char   key[48];
+    size_t n = 0;
     for (const la_column *c = la_columns; c->name; c++) {
         snprintf(key, sizeof key, "\"%s\": ", c->name);
         const char *at = strstr(json, key);
-        if (c != la_columns) fputc(',', out);
-        if (at) fprintf(out, "%.*s", (int)strcspn(at + strlen(key), ",}"), at + strlen(key));
+        if (c != la_columns) n = add(buf, n, ",");
+        if (at) n = add(buf, n, "%.*s", (int)strcspn(at + strlen(key), ",}"), at + strlen(key));
     }
-    fputc('\n', out);
+    return add(buf, n, "\n");
 }
 
 void la_json_string(const char *s, FILE *out) {

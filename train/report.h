@@ -2,6 +2,7 @@
  */
 #ifndef LA_REPORT_H
 #define LA_REPORT_H
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -38,12 +39,15 @@ typedef struct la_metrics {
 
 /* "step 1250/2000 62% | loss 1.8756 | val 2.0089 | norm 0.62 | lr 5.1e-04 | ..."; no newline */
 void la_metrics_line(const la_metrics *m, FILE *out);
-/* One JSON object and a newline; a number that is not finite is left out. */
-void la_metrics_json(const la_metrics *m, FILE *out);
+/* Lines with their newline; each returns its length.  They need no memory of their own, so that a
+ * line is not lost where there is none. */
+enum { LA_METRICS_TEXT = 4096 };
+/* One JSON object; a number that is not finite is left out. */
+size_t la_metrics_json(const la_metrics *m, char buf[LA_METRICS_TEXT]);
 /* The names of the columns, and the numbers of a line of la_metrics_json in the same text; the cell
  * of one that is left out is empty. */
-void la_csv_header(FILE *out);
-void la_csv_line(const char *json, FILE *out);
+size_t la_csv_header(char buf[LA_METRICS_TEXT]);
+size_t la_csv_line(const char *json, char buf[LA_METRICS_TEXT]);
 
 /* The table behind these: to show a number, add it to la_metrics and a line to la_columns. */
 typedef struct la_column {

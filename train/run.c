@@ -197,11 +197,23 @@ static void print_done(const la_run_state *r) {
     putchar('\n');
 }
 
+/* The step of a checkpoint; -1: there is none that can be read. */
+static int64_t step_of(const char *path) {
+    la_checkpoint *c;
+    if (la_checkpoint_open(&c, path) != LA_OK) return -1;
+    int64_t step = la_checkpoint_record(c)->step;
+    la_checkpoint_close(c);
+    return step;
+}
+
 /* The checkpoints that are in the folder already; a run resumed from elsewhere has none of its own.
  */
 static void note_saved(la_run_state *r) {
     char *best = la_folder_path(r->dir, "best.h5"), *last = la_folder_path(r->dir, "last.h5");
     r->best_saved = r->resumes && best && !access(best, F_OK) ? r->best_step : -1;
+    if (r->best_saved >= 0 &&
+        r->best_step == r->step) /* an older one, if that could not be saved */
+        r->best_saved = step_of(best);
     r->last_saved = -1; /* saved again at the end, unless this very run has */
     if (r->resumes && last && r->resumed_from && !strcmp(r->resumed_from, last))
         r->last_saved = r->step;
@@ -237,6 +249,13 @@ static la_status not_finite(const la_run_state *r) {
                    (long long)r->step + 1, what, where);
 }
 
+static la_status not_saved(const la_run_state *r, const char *how) {
+    return la_fail(
+        LA_IO, "%s step %lld, which could NOT be saved%s%s", how, (long long)r->step,
+        r->last_saved >= 0 ? "; go on from an earlier step with: train --resume --out-dir " : "",
+        r->last_saved >= 0 ? r->dir : "");
+}
+
 static la_status stopped(la_run_state *r, int *signal) {
     const char *name = *signal == SIGINT ? "SIGINT" : *signal == SIGTERM ? "SIGTERM" : "SIGHUP";
     if (la_run_save(r, 0)) {
@@ -244,12 +263,10 @@ static la_status stopped(la_run_state *r, int *signal) {
                (long long)r->step, r->dir);
         return LA_OK;
     }
+    char how[64];
+    snprintf(how, sizeof how, "stopped by %s after", name);
     *signal = 0;
-    return la_fail(
-        LA_IO, "stopped by %s after step %lld, which could NOT be saved%s%s", name,
-        (long long)r->step,
-        r->last_saved >= 0 ? "; go on from an earlier step with: train --resume --out-dir " : "",
-        r->last_saved >= 0 ? r->dir : "");
+    return not_saved(r, how);
 }
 
 static la_status train(la_run_state *r, int argc, char **argv, int *signal) {
@@ -266,12 +283,19 @@ static la_status train(la_run_state *r, int argc, char **argv, int *signal) {
     else if (r->step < c->max_iters)
         printf("no progress in %lld evaluations: ended at step %lld\n", (long long)c->patience,
                (long long)r->step);
+    int best = la_run_save_best(r);
     if (r->last_saved != r->step) la_run_save(r, 0);
     if (!isfinite(r->last_val) &&
         la_texts_validate(&r->texts)) /* resumed with nothing left to do */
         LA_TRY(la_evaluate(&r->evaluator, &r->texts.valid, c->eval_iters, NULL, &r->last_val));
     print_done(r);
-    return LA_OK;
+    if (r->last_saved != r->step) return not_saved(r, "the run ended at");
+    return best ? LA_OK
+                : la_fail(
+                      LA_IO,
+                      "step %lld, the best, could NOT be saved as %s/best.h5; last.h5 has it, and "
+                      "to try again: train --resume --out-dir %s",
+                      (long long)r->step, r->dir, r->dir);
 }
 
 static la_status dump_graph(const la_run_state *r) {

@@ -40,6 +40,8 @@ int        la_run_reached(const la_run_state *r); /* --stop-at */
 /* Saves last.h5 (or best.h5).  A failure is a warning, and 0 is returned: training goes on, the
  * next save tries again. */
 int        la_run_save(la_run_state *r, int best);
+/* Saves best.h5 if this step is the best and that is not done yet.  0: it failed, as above. */
+int        la_run_save_best(la_run_state *r);
 /* What a sample at this step is to be. */
 la_writing la_run_sample(const la_run_state *r);
 void       la_run_clear_bar(const la_run_state *r); /* before a line of its own */

@@ -54,13 +54,22 @@ static int reserve(int fd, size_t n) {
     return e == EINVAL || e == EOPNOTSUPP || e == ENOSYS ? 0 : e;
 }
 
-static int write_all(int fd, const unsigned char *p, size_t n) {
+int la_open(const char *path, int flags) {
+    int fd;
+    do fd = open(path, flags, 0666);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+int la_write_at(int fd, const void *bytes, size_t n, int64_t at) {
+    const unsigned char *p = bytes;
     while (n) {
-        ssize_t did = write(fd, p, n < PART ? n : PART);
+        ssize_t did = pwrite(fd, p, n < PART ? n : PART, (off_t)at);
         if (did < 0 && errno == EINTR) continue;
         if (did < 0) return errno;
         if (did == 0) return EIO; /* no progress and no reason: do not try for ever */
         p += did;
+        at += did;
         n -= (size_t)did;
     }
     return 0;
@@ -79,7 +88,7 @@ static int sync_folder(const char *path) {
     if (!folder) return ENOMEM;
     char *slash = strrchr(folder, '/');
     if (slash) slash[slash == folder] = 0;
-    int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = la_open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int e = fd < 0 ? errno : sync_file(fd);
     if (fd >= 0) close(fd);
     free(folder);
@@ -90,18 +99,18 @@ static int sync_folder(const char *path) {
  * failed. */
 static int write_temporary(const char *temporary, const unsigned char *bytes, size_t n,
                            const char **what) {
-    int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, fd = open(temporary, flags, 0666);
+    int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, fd = la_open(temporary, flags);
     *what = "creating a temporary file beside it";
     if (fd < 0 && errno == EEXIST) { /* of a killed process that had our number */
         unlink(temporary);
-        fd = open(temporary, flags, 0666);
+        fd = la_open(temporary, flags);
     }
     if (fd < 0) return errno;
     *what = "reserving the space";
     int e = reserve(fd, n);
     if (!e) {
         *what = "writing";
-        e = write_all(fd, bytes, n);
+        e = la_write_at(fd, bytes, n, 0);
     }
     if (!e) {
         *what = "syncing";
@@ -184,8 +193,7 @@ static la_status open_regular(int *fd, int64_t *size, const char *path) {
      * hands */
     if (stat(path, &st) != 0) return la_fail(LA_IO, "cannot read %s: %s", name, strerror(errno));
     if (S_ISREG(st.st_mode)) {
-        do *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        while (*fd < 0 && errno == EINTR);
+        *fd = la_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (*fd < 0 || fstat(*fd, &st) != 0) {
             int e = errno;
             if (*fd >= 0) close(*fd);

@@ -14,6 +14,7 @@
 #define LA_SAVE_FILE_H
 #include "tensor/status.h"
 #include <stddef.h>
+#include <stdint.h>
 
 enum { LA_BLOCK = 512, LA_FILE_FORMAT = 1 };
 
@@ -34,6 +35,12 @@ la_status la_file_load(unsigned char **bytes, size_t *n, const char *path);
 
 /* Reads any regular file, unchecked.  LA_FORMAT: empty or too large. */
 la_status la_file_read(unsigned char **bytes, size_t *n, const char *path);
+
+/* open() again after a signal; new files get 0666.  -1 with errno. */
+int la_open(const char *path, int flags);
+
+/* All n bytes at `at` of a regular file.  0, or the error number. */
+int la_write_at(int fd, const void *bytes, size_t n, int64_t at);
 
 int la_file_is_ours(const char *path); /* begins with our magic */
 #endif

@@ -3,9 +3,11 @@
 
 #include <limits.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef __GLIBC__
@@ -83,7 +85,18 @@ size_t la_memory_available_in(const char *root) {
     return left;
 }
 
-size_t la_memory_available(void) { return la_memory_available_in(""); }
+/* SIZE_MAX: no limit (ulimit -v).  1 at least, since 0 would say that nothing is known. */
+static size_t address_space_left(void) {
+    struct rlimit l;
+    if (getrlimit(RLIMIT_AS, &l) != 0 || l.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
+    size_t used = number_in("/proc/self/statm", "%llu") * (size_t)sysconf(_SC_PAGESIZE);
+    return l.rlim_cur > used ? (size_t)l.rlim_cur - used : 1;
+}
+
+size_t la_memory_available(void) {
+    size_t memory = la_memory_available_in(""), left = address_space_left();
+    return memory && memory < left ? memory : left == SIZE_MAX ? 0 : left;
+}
 
 size_t la_memory_resident(void) {
     return number_in("/proc/self/statm", "%*u %llu") * (size_t)sysconf(_SC_PAGESIZE);

@@ -14,63 +14,53 @@ static double wall_time(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void warn(int *told) {
-    if (!*told) fprintf(stderr, "warning: %s; training goes on\n", la_error());
-    *told = 1;
-}
-
 /* --- metrics.csv --- */
+
+/* The lines of metrics.jsonl as CSV. */
+static int copy_lines(FILE *in, FILE *out) {
+    char  *line = NULL, text[LA_METRICS_TEXT];
+    size_t room = 0;
+    la_csv_header(text);
+    int ok = fputs(text, out) >= 0;
+    while (ok && getline(&line, &room, in) > 0) {
+        la_csv_line(line, text);
+        ok = fputs(text, out) >= 0;
+    }
+    free(line);
+    return ok && feof(in) && !ferror(in) && fflush(out) == 0;
+}
 
 /* A new file takes the place of metrics.csv: either one is whole, whenever the run is killed. Lines
  * are added to it through t->csv. */
 static la_status write_csv(la_trackers *t) {
-    FILE  *in = fopen(t->jsonl_path, "r"), *out = NULL;
-    char  *line = NULL, *next = malloc(strlen(t->csv_path) + 5);
-    size_t room = 0;
-    int    ok = in && next;
+    FILE *in = fopen(t->jsonl_path, "r"), *out = NULL;
+    char *next = malloc(strlen(t->csv_path) + 5);
+    int   ok = in && next;
     if (ok) {
         sprintf(next, "%s.tmp", t->csv_path);
-        ok = (out = fopen(next, "w")) != NULL;
+        ok = (out = fopen(next, "w")) != NULL && copy_lines(in, out);
     }
-    if (ok) la_csv_header(out);
-    while (ok && getline(&line, &room, in) > 0) la_csv_line(line, out);
-    ok = ok && !ferror(in) && fflush(out) == 0 && !ferror(out) && rename(next, t->csv_path) == 0;
-    int error = errno;
-    if (ok) {
-        if (t->csv) fclose(t->csv);
-        t->csv = out;
-    } else if (out) {
-        fclose(out);
-        unlink(next);
-    }
+    int error = ok ? 0 : errno;
     if (in) fclose(in);
-    free(line);
+    if (out && fclose(out) != 0 && ok) ok = 0, error = errno;
+    if (ok && rename(next, t->csv_path) != 0) ok = 0, error = errno;
+    if (!ok && next) unlink(next);
     free(next);
-    return ok ? LA_OK : la_fail(LA_IO, "cannot write %s: %s", t->csv_path, strerror(error));
+    if (!ok) return la_fail(LA_IO, "cannot write %s: %s", t->csv_path, strerror(error));
+    la_append_close(&t->csv);
+    return la_append_open(&t->csv, t->csv_path, 0, -1);
 }
 
 static void add_csv_line(la_trackers *t, const la_metrics *m) {
-    char  *json = NULL;
-    size_t n;
-    off_t  end = ftello(t->csv);
-    FILE  *text = open_memstream(&json, &n);
-    if (text) la_metrics_json(m, text);
-    int ok = text && fclose(text) == 0;
-    if (ok) la_csv_line(json, t->csv);
-    ok = ok && fflush(t->csv) == 0;
-    free(json);
-    if (ok) return;
-    la_fail(LA_IO, "cannot write %s: %s", t->csv_path, strerror(errno));
-    warn(&t->csv_failed);
-    clearerr(t->csv); /* the next line takes the place of what was written of this one */
-    if (ftruncate(fileno(t->csv), end) == 0) fseeko(t->csv, end, SEEK_SET);
+    char json[LA_METRICS_TEXT], text[LA_METRICS_TEXT];
+    la_metrics_json(m, json);
+    la_append_warn(&t->csv, la_append_put(&t->csv, text, la_csv_line(json, text)));
 }
 
 /* --- event files --- */
 
 static void add_event(la_trackers *t, int64_t step, int n, const la_scalar *scalars) {
-    if (la_events_scalars(&t->events, wall_time(), step, n, scalars) != LA_OK)
-        warn(&t->events_failed);
+    la_append_warn(&t->events, la_events_scalars(&t->events, wall_time(), step, n, scalars));
 }
 
 /* --- both --- */
@@ -100,17 +90,17 @@ la_status la_trackers_open(la_trackers *t, const char *dir, int csv, int tensorb
 }
 
 void la_trackers_close(la_trackers *t) {
-    if (t->csv) fclose(t->csv);
+    la_append_close(&t->csv);
     free(t->csv_path);
     free(t->jsonl_path);
-    la_events_close(&t->events);
+    la_append_close(&t->events);
     *t = (la_trackers){0};
 }
 
 void la_trackers_line(la_trackers *t, const la_metrics *m) {
     la_scalar scalars[LA_COLUMNS];
     int       n = 0;
-    if (t->csv) add_csv_line(t, m);
+    if (t->csv.path) add_csv_line(t, m);
     if (!t->events.path) return;
     for (const la_column *c = la_columns; c->name; c++) {
         double x = la_metrics_value(m, c);
@@ -121,6 +111,6 @@ void la_trackers_line(la_trackers *t, const la_metrics *m) {
 
 void la_trackers_val_loss(la_trackers *t, int64_t step, double val_loss, double val_accuracy) {
     la_scalar scalars[] = {{LA_TAG_VAL_LOSS, val_loss}, {LA_TAG_VAL_ACCURACY, val_accuracy}};
-    if (t->csv && write_csv(t) != LA_OK) warn(&t->csv_failed);
+    if (t->csv.path) la_append_warn(&t->csv, write_csv(t));
     if (t->events.path) add_event(t, step, isfinite(val_accuracy) ? 2 : 1, scalars);
 }

@@ -12,9 +12,8 @@
 
 typedef struct la_trackers {
     char     *csv_path, *jsonl_path; /* NULL: not asked for */
-    FILE     *csv;
+    la_append csv;                   /* a piece is a line */
     la_events events;
-    int       csv_failed, events_failed; /* the user was told */
 } la_trackers;
 
 /* dir has metrics.jsonl as it is to be gone on with.  resumed: the step of the checkpoint, -1: a

@@ -75,6 +75,13 @@ static la_node *record(const la_lm *lm, la_tape *tape, int64_t rows, int64_t seq
                          la_integers(tape, "labels", n, a->label), &a->logits);
 }
 
+/* What to try, where memory is missing. */
+static la_status advise(la_status s) {
+    if (s != LA_NOMEM) return s;
+    return la_fail(s, "%s: take a smaller --batch-size, --block-size or --n-embd, or --recompute",
+                   la_error());
+}
+
 /* --- what it takes --- */
 
 static size_t arrays_bytes(const la_lm *lm, int arrays) {
@@ -129,9 +136,9 @@ static la_status fits(const la_trainer_cfg *c) {
     if (!c->max_bytes) return LA_OK;
     LA_TRY(la_trainer_plan_of(c, &plan));
     if (plan.model + plan.step <= c->max_bytes) return LA_OK;
-    return la_fail(
+    return advise(la_fail(
         LA_NOMEM, "the model needs %.1f MiB and the step %.1f MiB, and %.1f MiB are free",
-        (double)plan.model / 0x1p20, (double)plan.step / 0x1p20, (double)c->max_bytes / 0x1p20);
+        (double)plan.model / 0x1p20, (double)plan.step / 0x1p20, (double)c->max_bytes / 0x1p20));
 }
 
 /* --- training --- */
@@ -153,7 +160,7 @@ static la_status create(la_trainer *t, const la_ids *text) {
     LA_TRY(la_tape_create(&t->tape, &(la_tape_cfg){.grad = 1, .seed = c->seed}));
     t->loss = record(t->lm, t->tape, c->batch, T, t->tokens, t->labels, t->positions, &t->past,
                      &t->asked);
-    return la_tape_seal(t->tape, t->loss);
+    return advise(la_tape_seal(t->tape, t->loss));
 }
 
 la_status la_trainer_create(la_trainer *t, const la_trainer_cfg *cfg, const la_ids *text) {
@@ -235,7 +242,7 @@ static la_status create_evaluator(la_evaluator *e, const la_lm *lm) {
     e->loss = record(lm, e->tape, e->rows, e->seq, e->tokens, e->labels, e->positions, &e->past,
                      &e->asked);
     la_keep(e->loss);
-    return la_tape_seal(e->tape, NULL);
+    return advise(la_tape_seal(e->tape, NULL));
 }
 
 la_status la_evaluator_create(la_evaluator *e, const la_lm *lm, const la_task *task) {

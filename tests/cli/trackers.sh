@@ -182,9 +182,12 @@ last="train with little room"
   ulimit -f 8
   "$bin/train" "${both[@]}" --quiet --out-dir=full >out 2>err
 )
-check "it ends well" test $? = 0
+check "its exit code" test $? = 1
+err_says '^train: the run ended at step 200, which could NOT be saved$'
+check "no torn line of metrics" json_lines full/metrics.jsonl
 for file in metrics.jsonl metrics.csv 'events\.out\.tfevents\.[^ ]*'; do
   check "one warning of $file" test "$(grep -cE "^warning: cannot write full/$file: .*; training goes on\$" err)" = 1
+  check "and it is said that its end is missing" grep -qE "^warning: the end of full/$file is missing: File too large\$" err
 done
 out_says '^done: step 200 '
 mkdir -p blocked/metrics.csv

@@ -15,6 +15,7 @@
 #endif
 
 #include "train/system.h"
+#include "train/text_stream.h"
 
 enum { NOT_STARTED = 127, LOOK_MS = 100 }; /* how often it is looked whether to stop */
 
@@ -42,7 +43,7 @@ static void shut(int *fd) {
 
 static la_status stream_open(stream *s) {
     s->end[0] = s->end[1] = -1;
-    s->memory = open_memstream(&s->text, &s->n);
+    s->memory = la_text_stream(&s->text, &s->n);
     if (!s->memory) return la_fail(LA_NOMEM, "no memory for what a child process writes");
     if (pipe(s->end) != 0)
         return la_fail(LA_IO, "no pipe for a child process: %s", strerror(errno));

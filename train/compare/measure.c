@@ -8,6 +8,7 @@
 
 #include "layers/layers.h"
 #include "train/compare/child.h"
+#include "train/text_stream.h"
 
 enum { OWN = 8, WORD = 64, REASON = 512 };
 enum { DECODE_AFTER = 132 }; /* tokens bench decode takes after a position */
@@ -209,7 +210,7 @@ static json_t *decode_row(int64_t position, const json_t *line, const char *refu
 
 static la_status make_list(command *x, const int64_t *positions, int n) {
     size_t size;
-    FILE  *f = open_memstream(&x->list, &size);
+    FILE  *f = la_text_stream(&x->list, &size);
     if (!f) return la_fail(LA_NOMEM, "no memory for %d positions", n);
     fputs("--positions=", f);
     for (int i = 0; i < n; i++) fprintf(f, "%s%lld", i ? "," : "", (long long)positions[i]);

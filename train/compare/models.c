@@ -11,6 +11,7 @@
 #include "train/save_file.h"
 #include "train/setup.h"
 #include "train/show.h"
+#include "train/text_stream.h"
 
 enum { POSITION_TOKENS = 65536, ENTROPY_WINDOWS = 8, PICTURE_TOKENS = 48 };
 
@@ -82,7 +83,7 @@ static la_status picture_prompt(const model *m, char **prompt) {
     int64_t n = m->lm->cfg.block_size < PICTURE_TOKENS ? m->lm->cfg.block_size : PICTURE_TOKENS;
     size_t  size;
     int32_t id[PICTURE_TOKENS];
-    FILE   *out = open_memstream(prompt, &size);
+    FILE   *out = la_text_stream(prompt, &size);
     if (!out) return no_memory();
     la_ids_copy(&m->texts.valid, 0, n, id);
     for (int64_t i = 0; i < n; i++) {

@@ -11,6 +11,7 @@
 #include "train/bench.h"
 #include "train/compare/numbers.h"
 #include "train/system.h"
+#include "train/text_stream.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 #include "train/write.h"
@@ -259,7 +260,7 @@ la_status la_probe_sample(const la_lm *lm, const la_tokenizer *k, const char *pr
     la_writing w = {.prompt = prompt, .tokens = LA_PROBE_TOKENS, .sampler = {0.8, 200, 1, seed, 0}};
     *text = NULL;
     LA_TRY(la_sampler_check(&lm->cfg));
-    FILE *out = open_memstream(&raw, &n);
+    FILE *out = la_text_stream(&raw, &n);
     if (!out) return la_fail(LA_NOMEM, "no memory for a sample");
     la_status s = la_write_text(lm, k, &w, out, NULL);
     bool      whole = !ferror(out);

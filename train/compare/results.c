@@ -14,6 +14,7 @@
 #include "train/compare/numbers.h"
 #include "train/statistics.h"
 #include "train/system.h"
+#include "train/text_stream.h"
 
 /* --- what was asked for, and where --- */
 
@@ -23,7 +24,7 @@ static json_t *command(const la_comparison *k) {
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-=/:,+@%";
     char  *text = NULL;
     size_t n = 0;
-    FILE  *out = open_memstream(&text, &n);
+    FILE  *out = la_text_stream(&text, &n);
     if (!out) return NULL;
     fputs("compare", out);
     for (int i = 1; i < k->argc; i++) {

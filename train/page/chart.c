@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "train/page/chart_impl.h"
+#include "train/text_stream.h"
 
 /* One more of an array that doubles; NULL: no memory. */
 static void *grow(void *array, size_t n, size_t size) {
@@ -153,7 +154,7 @@ static void settle(la_chart_axis *a) {
 static la_status draw(la_page *p, la_chart *c, const char *caption) {
     char     *script = NULL, *svg = NULL;
     size_t    n = 0, svg_n = 0;
-    FILE     *out = open_memstream(&script, &n);
+    FILE     *out = la_text_stream(&script, &n);
     la_status status = LA_OK;
     if (!out) return la_fail(LA_NOMEM, "no memory for a chart");
     la_chart_script(c, out);
@@ -200,7 +201,7 @@ void la_chart_end(la_page *p, la_chart *c, const char *caption) {
 
 /* --- a grid of charts --- */
 void la_charts_begin(la_page *p) {
-    FILE *grid = open_memstream(&p->grid, &p->grid_n);
+    FILE *grid = la_text_stream(&p->grid, &p->grid_n);
     if (!grid) {
         if (p->status == LA_OK) p->status = la_fail(LA_NOMEM, "no memory for charts");
         return;

@@ -8,6 +8,7 @@
 #include "train/page/files.h"
 #include "train/page/page.h"
 #include "train/save_file.h"
+#include "train/text_stream.h"
 
 /* --- the top --- */
 static void put_pair(la_page *p, const char *name, const char *value) {
@@ -240,15 +241,15 @@ static la_status make(la_page *p, char **page, size_t *n) {
     char     *body = NULL, *contents = NULL;
     size_t    body_n, contents_n;
     la_status status = LA_OK;
-    p->out = open_memstream(&body, &body_n);
-    p->contents = open_memstream(&contents, &contents_n);
+    p->out = la_text_stream(&body, &body_n);
+    p->contents = la_text_stream(&contents, &contents_n);
     int fits = p->out && p->contents;
     if (fits) put_parts(p);
     if (p->out && !whole(p->out)) fits = 0;
     if (p->contents && !whole(p->contents)) fits = 0;
     if (!fits) status = la_fail(LA_NOMEM, "no memory for a page");
     if (fits) status = p->status;
-    FILE *out = status == LA_OK ? open_memstream(page, n) : NULL;
+    FILE *out = status == LA_OK ? la_text_stream(page, n) : NULL;
     if (out) {
         put_whole(p, out, contents, body);
         fits = whole(out);

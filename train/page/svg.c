@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "train/page/page.h"
+#include "train/text_stream.h"
 
 enum { DEEPEST = 32, SHOWN = 60 }; /* elements within each other; bytes of a refusal       */
 
@@ -301,7 +302,7 @@ la_status la_page_svg(la_page *p, const char *svg, size_t n, const char *label) 
     la_status status;
     while (r.at < r.end && !begins(&r, "<svg")) r.at++;
     if (r.at == r.end) return not_whole(&r);
-    r.out = open_memstream(&text, &text_n);
+    r.out = la_text_stream(&text, &text_n);
     if (!r.out) return la_fail(LA_NOMEM, "no memory for a picture");
     status = copy(&r);
     const int bad = ferror(r.out);

@@ -13,6 +13,7 @@
 #include "train/page/results_csv.h"
 #include "train/save_file.h"
 #include "train/system.h"
+#include "train/text_stream.h"
 #include "train/tool.h"
 
 static la_status train(la_comparison *k) {
@@ -41,7 +42,7 @@ static la_status write_report(const json_t *results, const char *dir) {
 static la_status write_csv(const json_t *results, const char *dir) {
     char     *path = la_folder_path(dir, "results.csv"), *text = NULL;
     size_t    n = 0;
-    FILE     *out = open_memstream(&text, &n);
+    FILE     *out = la_text_stream(&text, &n);
     la_status s =
         path && out ? la_results_csv(results, out) : la_fail(LA_NOMEM, "no memory for results.csv");
     if (out && fclose(out) && s == LA_OK) s = la_fail(LA_NOMEM, "no memory for results.csv");
