@@ -45,7 +45,7 @@ injected "" train "${small[@]}" --max-iters=2 --lr-decay-iters=4
 cp -r run ../start
 sweep "resuming" train --resume=auto --out-dir=run --max-iters=4 --quiet
 cp ../start/last.h5 ../model.h5
-sweep "writing" generate --checkpoint=../model.h5 --prompt=the --tokens=10
+sweep "writing" generate --checkpoint=../model.h5 --prompt=the --tokens=6 --threads=1 --quiet
 cd ..
 echo "limits, run, how it ended:"
 sort ends | uniq -c
