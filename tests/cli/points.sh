@@ -105,11 +105,11 @@ done
 # A run that is told to stop between the line of step N and that of N + 1 ends after N + 1 only if that step
 # had begun: of its time nearly all is forward and backward of the eight.
 args=("${base[@]}" --n-embd=64 --block-size=64 --batch-size=8 --grad-accum=8 --dropout=.1 --max-iters=10
-  --eval-interval=10 --save-interval=1 --quiet=off)
+  --eval-interval=10 --save-interval=10 --quiet=off)
 last_step=10 within=0
 rm -rf ref
 run 0 train "${args[@]}" --out-dir=ref --threads=2
-for ((i = 0; i < 3 * points; i++)); do
+for ((i = 0; i < 3 * points || (within == 0 && i < 30); i++)); do # one at least, on a busy machine too
   rm -rf run
   start "${args[@]}" --out-dir=run --threads=2
   random 1 6
@@ -130,7 +130,7 @@ for ((i = 0; i < 3 * points; i++)); do
   same "eight batches, stopped after step $after" run ref
 done
 check "eight batches: a signal came within a step" test $within -gt 0
-echo "$within of $((3 * points)) signals came between the batches of a step"
+echo "$within of $i signals came between the batches of a step"
 
 # --- the reference run, with a text of its size ---
 if [ -n "${LINA_LONG:-}" ]; then
