@@ -111,10 +111,12 @@ check_not "no such config file" "$bin/train" "${new[@]}" --config=missing.conf
 check "nothing was written" test ! -e new
 
 # --- too large: refused before anything is allocated ---
+ulimit -S -t 60 # seconds of processor time for a program: to fill what does not fit would take more
 refused 6 'parameters need .* are free' train "${new[@]}" --n-embd=65536 --n-layer=1000
 text 300000 >long.txt
 refused 6 'need.*free' train "${new[@]}" --data=long.txt --block-size=200000 --val-frac=0 --batch-size=4096 --n-head=32
 refused 6 'need.*free' train "${new[@]}" --batch-size=1048576 --n-layer=100 --n-embd=4096
+ulimit -S -t unlimited
 
 # --- folders ---
 run 0 train "${data[@]}" --out-dir=used
