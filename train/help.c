@@ -33,7 +33,7 @@ static const char *const usage[5] = {"[OPTION...]", "[OPTION...]", "[OPTION...] 
 #define RUN_CODES                                                                                  \
     "0 ok, 1 runtime or I/O, 2 usage, 3 data, 4 checkpoint, 5 not finite, 6 would not fit in "     \
     "memory"
-static const char *const exit_codes[5] = {RUN_CODES ", 130 or 143 saved after a signal", RUN_CODES,
+static const char *const exit_codes[5] = {RUN_CODES ", 130, 143 or 129 saved after a signal", RUN_CODES,
                                           "0 all pass, 1 some do not, 2 usage", RUN_CODES,
                                           "0 ok, 1 runtime or I/O, or a run failed, 2 usage, 3 "
                                           "data, 130 or 143 stopped by a signal: the same "

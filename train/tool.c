@@ -1,9 +1,12 @@
 /* tool.c -- start and end of every program. */
 #include "train/tool.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -66,6 +69,17 @@ static void open_standard_streams(void) {
     if (fd >= 3) close(fd);
 }
 
+/* What was printed is the result of a program.  A reader that has gone wanted no more of it. */
+static la_status end_output(void) {
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return LA_OK;
+    int           error = errno;
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    if (error == EPIPE || (poll(&out, 1, 0) == 1 && (out.revents & POLLERR))) return LA_OK;
+    return la_fail(LA_IO, "standard output could not be written%s%s: a part of it is missing",
+                   error ? ": " : "", error ? strerror(error) : "");
+}
+
 int la_tool_start(la_config *c, la_tool tool, int argc, char **argv, int *code) {
     open_standard_streams();
     signal(SIGPIPE, SIG_IGN); /* a reader that has gone ends no training */
@@ -88,6 +102,7 @@ int la_tool_start(la_config *c, la_tool tool, int argc, char **argv, int *code) 
     else if (c->help != LA_HELP_NONE)
         la_config_help(stdout, tool, c->help);
     if (c->help != LA_HELP_NONE) {
+        *code = la_tool_end(c, end_output());
         la_config_free(c);
         return 0;
     }
@@ -97,7 +112,8 @@ int la_tool_start(la_config *c, la_tool tool, int argc, char **argv, int *code) 
 }
 
 int la_tool_end(const la_config *c, la_status s) {
-    fflush(stdout); /* what led to the error stands before it */
+    la_status output = end_output(); /* what led to an error stands before it */
+    if (s == LA_OK && c->tool != LA_TOOL_TRAIN) s = output;
     if (s != LA_OK) fprintf(stderr, "%s: %s\n", la_tool_name(c->tool), la_error());
     return exit_code(s);
 }

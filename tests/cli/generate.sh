@@ -130,9 +130,18 @@ for pair in INT:130 TERM:143; do
 done
 last="generate | head"
 timeout 20 "$bin/generate" --checkpoint=stream/best.h5 --tokens=1000000000 2>err | head -c 10 >a
+code=${PIPESTATUS[0]}
 check "it ends when nobody reads" length a 10
+check "which is no failure" test "$code" = 0
+err_empty
 timeout 20 "$bin/generate" --checkpoint=stream/best.h5 --tokens=1000000000 >/dev/full 2>err
-check_not "it ends when nothing can be written" test $? = 124
+check "it ends with 1 when nothing can be written" test $? = 1
+err_says '^generate: standard output could not be written.*a part of it is missing$'
+"$bin/generate" --checkpoint=stream/best.h5 --tokens=5 >/dev/full 2>err
+check "a short text too" test $? = 1
+err_says '^generate: standard output could not be written'
+"$bin/train" --list-attn 2>/dev/null >/dev/full
+check "and lists" test $? = 1
 for option in -h --help --help-all --version; do
   run 0 generate "$option"
   check "$option prints" test -s out
