@@ -29,8 +29,8 @@
  * LINA_FAIL_IN=train: only in the program of that name; else in every one.  A process that a
  * program forks counts from 0 by itself, under the name train-child, until it becomes another.
  *
- * LINA_FAIL_LOG=FILE: lines are added to FILE, which is best a pipe: to a file, a child that may
- * write none adds nothing.
+ * LINA_FAIL_LOG=FILE: lines are added to FILE, those of a forked process before the next of its
+ * parent.
  *
  *   - PROGRAM began: main() was reached
  *   - PROGRAM failed KIND N OBJECT: the first call that failed, and the program or library it was
@@ -104,6 +104,27 @@ static const char *object_of(const void *address) {
     return slash ? slash + 1 : path;
 }
 
+/* Lines of forked processes, until their parent writes them: such a process may have closed the
+ * log, and may be allowed to write no file. */
+static struct forked {
+    atomic_size_t n;
+    char          text[1 << 16]; /* 0 where a line is not whole yet */
+} * forked;
+static int    is_forked;
+static size_t written; /* of forked->text */
+
+static void put(const char *line, size_t n) {
+    if (is_forked) {
+        size_t at = atomic_fetch_add(&forked->n, n);
+        if (at + n < sizeof forked->text) memcpy(forked->text + at, line, n);
+        return;
+    }
+    size_t theirs = strlen(forked->text + written);
+    (void)!NEXT(write)(LOG_FD, forked->text + written, theirs);
+    written += theirs;
+    (void)!NEXT(write)(LOG_FD, line, n);
+}
+
 static void note(const char *format, ...) {
     char    line[1024];
     int     before = errno;
@@ -114,7 +135,7 @@ static void note(const char *format, ...) {
     va_end(ap);
     if (n >= (int)sizeof line) n = sizeof line - 1;
     line[n++] = '\n';
-    if (counting) (void)!NEXT(write)(LOG_FD, line, (size_t)n);
+    if (counting) put(line, (size_t)n);
     errno = before;
 }
 
@@ -187,6 +208,9 @@ static void begin(void) {
         fcntl(fd, F_DUPFD_CLOEXEC, LOG_FD);
         NEXT(close)(fd);
     }
+    forked =
+        NEXT(mmap)(NULL, sizeof *forked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (forked == MAP_FAILED) return;
     backtrace(at, 2); /* loads what it needs now */
     sigaltstack(&(stack_t){.ss_sp = other_stack, .ss_size = sizeof other_stack}, NULL);
     for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++)
@@ -232,6 +256,7 @@ __attribute__((noreturn)) void _exit(int code) {
 pid_t fork(void) {
     pid_t child = NEXT(fork)();
     if (child != 0 || !counting) return child;
+    is_forked = 1;
     strcat(name, FORKED);
     for (int i = 0; i < N_KINDS; i++) calls[i] = 0;
     failing = is_meant();

@@ -12,19 +12,21 @@ text 1200 >t.txt
 small=(--n-layer=1 --n-embd=8 --n-head=1 --block-size=8 --batch-size=1 --data=../t.txt --max-iters=4 --eval-interval=4
   --save-interval=2 --keep=2 --lr=3e-3 --warmup-iters=1 --csv --tensorboard --sample-every=3 --threads=1 --out-dir=run --quiet)
 
-# injected PLAN PROGRAM ARG...: its exit code is in $code, what it said in $said, the interposer's lines in $noted:
-# through a pipe, as the process that reads checkpoints may write no file.
+# injected PLAN PROGRAM ARG...: its exit code is in $code, what it said in $said, the interposer's lines in $noted.
 # $within: the name of the process in which calls fail, if it is not PROGRAM: PROGRAM-child.
 # $space: so many KiB of address space; the processor time is limited then too, to $seconds, since OpenBLAS asks for
 # ever where its first buffer does not fit.
 injected() {
-  noted=$(
+  rm -f log
+  (
     if [ -n "${space:-}" ]; then ulimit -v "$space" -S -t "$seconds"; fi
-    LD_PRELOAD=$interpose LINA_FAIL=$1 LINA_FAIL_IN=${within:-$2} LINA_FAIL_LOG=/dev/fd/3 \
-      exec timeout 120 "$bin/$2" "${@:3}" 3>&1 >out 2>err </dev/null
-  )
+    LD_PRELOAD=$interpose LINA_FAIL=$1 LINA_FAIL_IN=${within:-$2} LINA_FAIL_LOG=log exec timeout 120 "$bin/$2" "${@:3}"
+  ) >out 2>err </dev/null &
+  wait $! 2>/dev/null
   code=$?
   said=$(<err)
+  noted=
+  [ -f log ] && noted=$(<log)
 }
 
 results_of() { # FOLDER: its metrics, without what the clock says
