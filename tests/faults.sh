@@ -149,7 +149,7 @@ faults=(
   "append: what could not be written is lost|train/append.c|    keep(a, piece, n);|    (void)keep;"
   "events: a later file before an earlier one|train/events.c|after > now ? after : now,|now,"
   "confined: files can be opened|train/confined.c|limit(RLIMIT_NOFILE, 0, 0);|"
-  "confined: its sentence goes to the terminal as it is|train/confined.c|la_make_printable(sentence);|(void)la_make_printable;"
+  "messages: they go to the terminal as they are|tensor/status.c|la_make_printable(fresh);|(void)la_make_printable;"
   "decode: numbers of any type are taken as they are|train/decode.c|H5Tequal(type, la_h5_real()) <= 0|0"
   "csv: an empty cell is left out|train/report.c|if (c != la_columns) n = add(|if (at && c != la_columns) n = add("
   "report: names are taken as markup|train/page/page.c|la_xml_text(p->out, va_arg(args, const char *));|fputs(va_arg(args, const char *), p->out);"
@@ -238,7 +238,7 @@ cp -r "$root"/{tensor,autograd,layers,optim,data,train,tests,CMakeLists.txt,lina
 cd "$copy"
 cmake -S . -B build -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build build >/dev/null
-read -ra tests <<<"test_ops64 test_attention64 test_lm64 test_tape test_optim64 test_attention test_data test_ngram test_task test_statistics test_config test_report test_probe test_measure test_events test_tensor"
+read -ra tests <<<"test_ops64 test_attention64 test_lm64 test_tape test_optim64 test_attention test_data test_ngram test_task test_statistics test_config test_report test_probe test_measure test_events test_tensor test_confined test_checkpoint"
 of_a_run=(cli/nonfinite.sh cli/signals.sh test_train cli/resume.sh cli/train.sh) # the steps of a run are tested as a program
 try() { # TEST
   case $1 in
@@ -264,7 +264,10 @@ for i in "${!faults[@]}"; do
     result="does not compile"
   else
     order=("${tests[@]}")
-    [[ ! $file =~ ^train/(loop|nonfinite|recover|run|system)\.c$ ]] || order=("${of_a_run[@]}" "${tests[@]}")
+    case $file in
+      train/loop.c | train/nonfinite.c | train/recover.c | train/run.c | train/system.c) order=("${of_a_run[@]}" "${tests[@]}") ;;
+      train/confined.c | train/decode.c) order=(test_confined test_checkpoint "${tests[@]}") ;;
+    esac
     for t in "${order[@]}"; do
       if ! try "$t" >/dev/null 2>&1; then
         result="caught by $t"

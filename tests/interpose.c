@@ -3,19 +3,42 @@
  *   LD_PRELOAD=build/release/bin/interpose.so LINA_FAIL=write:7:ENOSPC train ...
  *
  * LINA_FAIL=KIND:WHEN:HOW; without it calls are only counted.
- *   KIND  read; write (also pwrite); sync (fsync, fdatasync); space (posix_fallocate); cut
- * (ftruncate); rename (also link); open (also fopen, opendir); close; mmap; malloc (also calloc,
- * realloc, aligned_alloc, posix_memalign) WHEN  7: the seventh call; 7+: from the seventh on; 7-9:
- * these three HOW   the name of an error number; short: half of the bytes are read or written;
- * kill: SIGKILL LINA_FAIL_IN=train   only in the program of that name; else in every one.
- * LINA_FAIL_LOG=FILE   lines are added to FILE:
- *   PROGRAM began                   main() was reached
- *   PROGRAM failed KIND N OBJECT    the first call that failed, and the program or library it was
- *                                   made by
- *   PROGRAM died SIGNAL OBJECT...   a signal, and the objects on the stack, the innermost first
- *   PROGRAM exit CODE OBJECT        exit() or _exit() was called, and by whom
- *   PROGRAM calls KIND=N ...        at exit: how many calls there were
- *   PROGRAM peak KIB                at exit: the address space at its largest
+ *
+ *   KIND
+ *   - read
+ *   - write: also pwrite
+ *   - sync: fsync, fdatasync
+ *   - space: posix_fallocate
+ *   - cut: ftruncate
+ *   - rename: also link
+ *   - open: also fopen, opendir
+ *   - close
+ *   - mmap
+ *   - malloc: also calloc, realloc, aligned_alloc, posix_memalign
+ *
+ *   WHEN
+ *   - 7: the seventh call
+ *   - 7+: from the seventh on
+ *   - 7-9: these three
+ *
+ *   HOW
+ *   - the name of an error number
+ *   - short: half of the bytes are read or written
+ *   - kill: SIGKILL
+ *
+ * LINA_FAIL_IN=train: only in the program of that name; else in every one.  A process that a
+ * program forks counts from 0 by itself, under the name train-child, until it becomes another.
+ *
+ * LINA_FAIL_LOG=FILE: lines are added to FILE, those of a forked process before the next of its
+ * parent.
+ *
+ *   - PROGRAM began: main() was reached
+ *   - PROGRAM failed KIND N OBJECT: the first call that failed, and the program or library it was
+ *     made by
+ *   - PROGRAM died SIGNAL OBJECT...: a signal, and the objects on the stack, the innermost first
+ *   - PROGRAM exit CODE OBJECT: exit() or _exit() was called, and by whom
+ *   - PROGRAM calls KIND=N ...: at its end, how many calls there were
+ *   - PROGRAM peak KIB: at its end, the address space at its largest
  *
  * Calls are counted from main() on, in all threads.  Standard streams are left alone: calls on
  * descriptors 0 to 2 are not counted.  stdio's own writes do not pass through write(), so fopen()
@@ -50,10 +73,13 @@ static const char *const kind_name[N_KINDS] = {
 #undef X
 };
 
-enum { LOG_FD = 900 }; /* out of the way: the program's own descriptors keep their numbers */
+#define FORKED "-child" /* behind the name of a program */
+enum { LOG_FD = 900 };  /* out of the way: the program's own descriptors keep their numbers */
 
 static atomic_int  counting;
+static atomic_int  failing; /* this process is the one whose calls fail */
 static atomic_long calls[N_KINDS];
+static char        name[64]; /* of this process, in the lines */
 static struct {
     kind kind;
     long first, last; /* last 0: none fails */
@@ -73,22 +99,43 @@ static struct {
 
 static const char *object_of(const void *address) {
     Dl_info     d;
-    const char *name = dladdr(address, &d) && d.dli_fname ? d.dli_fname : "?";
-    const char *slash = strrchr(name, '/');
-    return slash ? slash + 1 : name;
+    const char *path = dladdr(address, &d) && d.dli_fname ? d.dli_fname : "?";
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Lines of forked processes, until their parent writes them: such a process may have closed the
+ * log, and may be allowed to write no file. */
+static struct forked {
+    atomic_size_t n;
+    char          text[1 << 16]; /* 0 where a line is not whole yet */
+} * forked;
+static int    is_forked;
+static size_t written; /* of forked->text */
+
+static void put(const char *line, size_t n) {
+    if (is_forked) {
+        size_t at = atomic_fetch_add(&forked->n, n);
+        if (at + n < sizeof forked->text) memcpy(forked->text + at, line, n);
+        return;
+    }
+    size_t theirs = strlen(forked->text + written);
+    (void)!NEXT(write)(LOG_FD, forked->text + written, theirs);
+    written += theirs;
+    (void)!NEXT(write)(LOG_FD, line, n);
 }
 
 static void note(const char *format, ...) {
     char    line[1024];
     int     before = errno;
     va_list ap;
-    int     n = snprintf(line, sizeof line, "%s ", program_invocation_short_name);
+    int     n = snprintf(line, sizeof line, "%s ", name);
     va_start(ap, format);
     n += vsnprintf(line + n, sizeof line - (size_t)n, format, ap);
     va_end(ap);
     if (n >= (int)sizeof line) n = sizeof line - 1;
     line[n++] = '\n';
-    if (counting) (void)!NEXT(write)(LOG_FD, line, (size_t)n);
+    if (counting) put(line, (size_t)n);
     errno = before;
 }
 
@@ -97,9 +144,9 @@ static void on_death(int number) {
     void *at[64];
     int   n = backtrace(at, 64);
     for (int i = 1; i < n; i++) {
-        const char *name = object_of(at[i]);
-        if (strlen(objects) + strlen(name) + 2 > sizeof objects) break;
-        strcat(strcat(objects, " "), name);
+        const char *object = object_of(at[i]);
+        if (strlen(objects) + strlen(object) + 2 > sizeof objects) break;
+        strcat(strcat(objects, " "), object);
     }
     note("died %d%s", number, objects);
     raise(number); /* its handler is gone */
@@ -109,7 +156,7 @@ static char other_stack[1 << 16]; /* for on_death, where the usual one is used u
 
 /* --- start and end --- */
 
-static int error_number(const char *name) {
+static int error_number(const char *wanted) {
     static const struct {
         const char *name;
         int         number;
@@ -120,7 +167,7 @@ static int error_number(const char *name) {
 #undef X
     };
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
-        if (!strcmp(name, errors[i].name)) return errors[i].number;
+        if (!strcmp(wanted, errors[i].name)) return errors[i].number;
     return 0;
 }
 
@@ -137,12 +184,21 @@ static int parse(const char *spec) {
     return plan.kind < N_KINDS && !*end && plan.first > 0 && (plan.half || plan.kill || plan.error);
 }
 
+/* This process has that name: whether LINA_FAIL_IN means it. */
+static int is_meant(void) {
+    const char *in = getenv("LINA_FAIL_IN");
+    return !in || !strcmp(in, name);
+}
+
 static void begin(void) {
     static const int deaths[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
     const char      *in = getenv("LINA_FAIL_IN"), *spec = getenv("LINA_FAIL");
+    const char      *us = program_invocation_short_name;
+    size_t           n = strlen(us);
     const char      *path = getenv("LINA_FAIL_LOG");
     void            *at[2];
-    if (in && strcmp(in, program_invocation_short_name)) return;
+    if (in && (strncmp(in, us, n) || (in[n] && strcmp(in + n, FORKED)))) return;
+    snprintf(name, sizeof name, "%.*s", (int)(sizeof name - sizeof FORKED), us);
     if (spec && *spec && !parse(spec)) {
         fprintf(stderr, "interpose: LINA_FAIL=%s is not KIND:WHEN:HOW\n", spec);
         _exit(2);
@@ -152,6 +208,9 @@ static void begin(void) {
         fcntl(fd, F_DUPFD_CLOEXEC, LOG_FD);
         NEXT(close)(fd);
     }
+    forked =
+        NEXT(mmap)(NULL, sizeof *forked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (forked == MAP_FAILED) return;
     backtrace(at, 2); /* loads what it needs now */
     sigaltstack(&(stack_t){.ss_sp = other_stack, .ss_size = sizeof other_stack}, NULL);
     for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++)
@@ -159,16 +218,21 @@ static void begin(void) {
             deaths[i],
             &(struct sigaction){.sa_handler = on_death, .sa_flags = SA_ONSTACK | SA_RESETHAND},
             NULL);
+    failing = is_meant();
     counting = 1;
     note("began");
 }
 
-__attribute__((destructor)) static void end(void) {
+static void note_calls(void) {
     char line[512] = "";
     for (int i = 0; i < N_KINDS; i++)
         snprintf(line + strlen(line), sizeof line - strlen(line), " %s=%ld", kind_name[i],
                  (long)calls[i]);
     note("calls%s", line);
+}
+
+__attribute__((destructor)) static void end(void) {
+    note_calls();
     char  status[4096] = "";
     int   fd = NEXT(open)("/proc/self/status", O_RDONLY);
     char *peak =
@@ -184,8 +248,19 @@ __attribute__((noreturn)) void exit(int code) {
 
 __attribute__((noreturn)) void _exit(int code) {
     note("exit %d %s", code, object_of(CALLER));
+    note_calls();
     NEXT(_exit)(code);
     __builtin_unreachable();
+}
+
+pid_t fork(void) {
+    pid_t child = NEXT(fork)();
+    if (child != 0 || !counting) return child;
+    is_forked = 1;
+    strcat(name, FORKED);
+    for (int i = 0; i < N_KINDS; i++) calls[i] = 0;
+    failing = is_meant();
+    return child;
 }
 
 typedef int     main_fn(int, char **, char **);
@@ -207,7 +282,7 @@ int __libc_start_main(main_fn *main, int argc, char **argv, void (*init)(void), 
 static int hit(kind k, const void *caller) {
     if (!counting) return 0;
     long n = atomic_fetch_add(&calls[k], 1) + 1;
-    if (k != plan.kind || n < plan.first || n > plan.last) return 0;
+    if (!failing || k != plan.kind || n < plan.first || n > plan.last) return 0;
     if (n == plan.first) note("failed %s %ld %s", kind_name[k], n, object_of(caller));
     if (plan.kill) raise(SIGKILL);
     errno = plan.error;

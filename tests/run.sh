@@ -2,8 +2,8 @@
 # tests/run.sh [--preset P] [--sanitize] [--long]: set-up, build, all tests, and one last line with the totals.
 #   --preset P   release (default), native, dev (ASan and UBSan) or tsan
 #   --sanitize   the dev preset as well
-#   --long       also the tests marked long; LINA_LONG=1 is in the environment of all; last, where there is
-#                clang with its OpenMP runtime, the tsan preset without the tests in double
+#   --long       LINA_LONG=1 in the environment: scripts in tests/cli do all of their cases, in two hours each at
+#                most; last, where there is clang with its OpenMP runtime, the tsan preset without the tests in double
 # With CI=true: warnings are errors, and the suite runs three times: release, release with CK_FORK=no, dev.
 #
 # The numbers are Check's checks, plus one for each other test (the scripts in tests/cli, layering).
@@ -12,13 +12,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() { sed -n '2,/^# With/s/^# \{0,1\}//p' tests/run.sh; }
 
-preset=release sanitize=no long=no labels=(-LE long)
+preset=release sanitize=no long=no time=()
 while (($#)); do
     case $1 in
     --preset) preset=${2:?--preset needs a name} && shift ;;
     --preset=*) preset=${1#*=} ;;
     --sanitize) sanitize=yes ;;
-    --long) long=yes labels=() && export LINA_LONG=1 ;;
+    --long) long=yes time=(--timeout 7200) && export LINA_LONG=1 ;;
     -h | --help) usage && exit 0 ;;
     *) echo "run.sh: unknown option '$1'" >&2 && usage >&2 && exit 2 ;;
     esac
@@ -94,13 +94,13 @@ run() { # PRESET NAME [ctest options]
     shift 2
     echo "== $name: tests"
     # what is going to run, and whether every test_*.c is among it
-    ctest --preset "$preset" -N ${labels[@]+"${labels[@]}"} "$@" >"$work/list"
+    ctest --preset "$preset" -N "$@" >"$work/list"
     for file in tests/test_*.c; do
         file=${file##*/}
         grep -q "#[0-9]*: ${file%.c}\$" "$work/list" || fail "tests/$file is not registered in tests/CMakeLists.txt"
     done
     status=0
-    ctest --preset "$preset" -V -j 1 ${labels[@]+"${labels[@]}"} "$@" 2>&1 | tee "$work/log" |
+    ctest --preset "$preset" -V -j 1 ${time[@]+"${time[@]}"} "$@" 2>&1 | tee "$work/log" |
         grep --line-buffered -E '^ *[0-9]+/[0-9]+ Test +#[0-9]+: ' || status=${PIPESTATUS[0]}
     awk -v counts="$work/counts" "$reader" "$work/log"
     read -r p f s ended <"$work/counts"

@@ -13,13 +13,14 @@ small=(--n-layer=1 --n-embd=8 --n-head=1 --block-size=8 --batch-size=1 --data=..
   --save-interval=2 --keep=2 --lr=3e-3 --warmup-iters=1 --csv --tensorboard --sample-every=3 --threads=1 --out-dir=run --quiet)
 
 # injected PLAN PROGRAM ARG...: its exit code is in $code, what it said in $said, the interposer's lines in $noted.
-# $space: so many KiB of address space; the processor time is limited then too, since OpenBLAS asks for ever where its
-# first buffer does not fit.
+# $within: the name of the process in which calls fail, if it is not PROGRAM: PROGRAM-child.
+# $space: so many KiB of address space; the processor time is limited then too, to $seconds, since OpenBLAS asks for
+# ever where its first buffer does not fit.
 injected() {
   rm -f log
   (
-    [ -z "${space:-}" ] || ulimit -v "$space" -t 2
-    LD_PRELOAD=$interpose LINA_FAIL=$1 LINA_FAIL_IN=$2 LINA_FAIL_LOG=log exec timeout 60 "$bin/$2" "${@:3}"
+    if [ -n "${space:-}" ]; then ulimit -v "$space" -S -t "$seconds"; fi
+    LD_PRELOAD=$interpose LINA_FAIL=$1 LINA_FAIL_IN=${within:-$2} LINA_FAIL_LOG=log exec timeout 120 "$bin/$2" "${@:3}"
   ) >out 2>err </dev/null &
   wait $! 2>/dev/null
   code=$?
@@ -28,19 +29,20 @@ injected() {
   [ -f log ] && noted=$(<log)
 }
 
-numbers_of() { # FOLDER: of its metrics, without what the clock says
-  awk -F, 'FILENAME ~ /jsonl$/ { gsub(/, "(ms|tokens_per_s|elapsed_s|rss_bytes)": [0-9.e+-]+/, ""); print; next }
-    { print $1, $2, $3, $4, $5, $6, $7, $8 }' "$1/metrics.jsonl" "$1/metrics.csv" 2>&1
+results_of() { # FOLDER: its metrics, without what the clock says
+  numbers "$1" 2>&1
+  cut -d, -f1-8 "$1/metrics.csv" 2>&1
 }
 state_of() { # FOLDER: what an undisturbed run leaves each time
   (cd "$1" && cksum -- *.h5 samples.txt 2>&1 && stat -c '%s bytes of events' events.out.tfevents.* 2>&1)
-  numbers_of "$1"
+  results_of "$1"
 }
 core_of() { # FOLDER: what a run that was resumed has in common with one that was not
   (cd "$1" && cksum last.h5 best.h5 2>&1)
-  numbers_of "$1"
+  results_of "$1"
 }
-number_of() { sed -nE "s/.* calls.* $1=([0-9]+).*/\1/p" <<<"$2"; }  # KIND LINES: how many calls there were
+# PROCESS KIND LINES: how many calls there were, at its first end if there are several of the name
+number_of() { sed -nE "/^$1 calls/ { s/.* $2=([0-9]+).*/\1/p; q }" <<<"$3"; }
 
 declare -A whole=() # checksum and size of each checkpoint that a run has ever had
 learn() { # FOLDER: its checkpoints are good
@@ -55,11 +57,14 @@ damaged() { # STATE: prints the checkpoints that are none of those
   done <<<"$1"
 }
 
-# Who ended the process: that called exit(), or of the objects on its stack the innermost that is not the C library.
+# killer PROGRAM: who ended it (of its children it is not asked): that called exit(), or of the objects on its stack
+# the innermost that is not the C library.
 killer() {
-  local object
-  [[ $noted =~ (died|exit)\ [0-9-]*\ ([^$'\n']*) ]] || return
-  for object in ${BASH_REMATCH[2]}; do
+  local object who what rest objects=()
+  while read -r who what _ rest; do
+    case "$who $what" in "$1 died" | "$1 exit") read -ra objects <<<"$rest" ;; esac
+  done <<<"$noted"
+  for object in "${objects[@]}"; do
     case $object in
     interpose.so | libc.so* | ld-linux*) ;;
     *) echo "${object%%.so*}" && return ;;
@@ -70,13 +75,13 @@ killer() {
 # judge PROGRAM PLAN: how a run ended, into $result; what is wrong with that, into the array $wrong.
 judge() {
   local killer
-  killer=$(killer)
+  killer=$(killer "$1")
   wrong=()
   case $code:$killer in
   *:libhdf5* | *:libgomp* | *:libopenblas*) result="ended by $killer" ;;
   *:lib*) # at exit, in a library that found the heap as HDF5 had left it
     result="ended after libhdf5"
-    [[ $noted == *" failed malloc "*" libhdf5"* ]] || wrong+=("died in $killer")
+    [[ $'\n'$noted == *$'\n'"$1 failed malloc "*" libhdf5"* ]] || wrong+=("died in $killer")
     ;;
   0:)
     result="went on"

@@ -57,7 +57,8 @@ run() {
   [ "$code" = "$want" ] || fail "$last: exit code $code, not $want: $(tail -n 3 err)"
 }
 
-sanitized() { grep -q __asan_init "$bin/train"; } # a sanitizer has memory of its own, and keeps what was freed
+# A sanitizer has memory of its own, keeps what was freed, and takes ten times as long.
+sanitized() { grep -qE '__(asan|tsan)_init' "$bin/train"; }
 
 # peak PROGRAM ARG...: must end with 0.  Leaves the files out and err, and in $high the most memory it had, KiB.
 # shellcheck disable=SC2034
@@ -121,6 +122,11 @@ fields() { # FILE
         line = line (i > 1 ? " " : "") (match($0, "\"" name[i] "\": [^,}]+") ? \
                substr($0, RSTART + length(name[i]) + 4, RLENGTH - length(name[i]) - 4) : "-")
       print line }' "$1"
+}
+
+# The lines of metrics.jsonl without what the clock and the memory say.
+numbers() { # DIR
+  sed -E 's/, "(ms|tokens_per_s|elapsed_s|rss_bytes)": [0-9.e+-]+//g' "$1/metrics.jsonl"
 }
 
 val_loss() { fields "$1" | awk -v step="$2" '$1 == step { print $3 }'; } # FILE STEP

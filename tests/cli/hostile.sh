@@ -37,7 +37,7 @@ how() { # KIND SECONDS|usual HOW
 }
 
 seconds=3
-grep -q __asan_init "$bin/train" && seconds=20
+sanitized && seconds=20
 how crash usual 'ended the reader'
 cp -r good loops
 check "made" "$bin/hostile" loop loops/last.h5

@@ -19,7 +19,7 @@ injected "" train "${small[@]}"
 check "the undisturbed run" test "$code$said" = 0
 calls[new]=$noted
 want=$(state_of run) core=$(core_of run)
-syncs=$(number_of sync "${calls[new]}")
+syncs=$(number_of train sync "${calls[new]}")
 check "it saves often" test "$syncs" -ge 8
 for ((k = 1; k <= syncs; k++)); do
   rm -rf run
@@ -29,12 +29,14 @@ for ((k = 1; k <= syncs; k++)); do
   [ "$k" -gt $((syncs / 2)) ] && [ ! -e ../stopped ] && [ -e run/last.h5 ] && cp -r run ../stopped
 done
 rm -rf run
-cp -r ../stopped run
 rm -f ../stopped/*tmp*
+printf '{"step": 3, "lo' >>../stopped/metrics.jsonl # which is cut off
+cp -r ../stopped run
 injected "" train "${resume[@]}"
 check "resumed" test "$code$said" = 0
 check "the same state" test "$(core_of run)" = "$core"
 calls[resume]=$noted want_resume=$(state_of run)
+check "checkpoints are read by a process of its own" test "$(number_of train-child malloc "$noted")" -gt 100
 cp run/best.h5 ../model.h5
 writing=(--checkpoint=../model.h5 --prompt=the --tokens=6 --threads=1 --quiet)
 showing=(--checkpoint=../model.h5 --prompt=the --show-attention=shown.h5 --threads=1 --quiet)
@@ -95,8 +97,11 @@ trains() { # SCENARIO PLAN
   if [ "$1" = new ]; then
     injected "$2" train "${small[@]}"
   else
+    local within=
+    [ "$1" = reader ] && within=train-child
     cp -r ../stopped run
     injected "$2" train "${resume[@]}"
+    within=
     expect=$want_resume
   fi
   judge train "$2"
@@ -109,7 +114,7 @@ trains() { # SCENARIO PLAN
   *:EINTR:* | *:short:* | *:EOPNOTSUPP:*) [ "$code$said$same" = 0yes ] || wrong+=("not as if nothing had been") ;;
   esac
   [ "$code$said$same" = 0no ] && wrong+=("silent")
-  [ "$1" = resume ] && [ ! -e run/last.h5 ] && wrong+=("last.h5 is gone")
+  [ "$1" != new ] && [ ! -e run/last.h5 ] && wrong+=("last.h5 is gone")
   [[ $2 == *-*:ENOSPC && $code = 0 && $(core_of run) != "$core" ]] && wrong+=("there was room again, and it differs")
   case $result in
   "went on" | "ended with"*) [ -z "$(compgen -G 'run/*tmp*')" ] || wrong+=("a temporary is left") ;;
@@ -136,10 +141,17 @@ one() { # SCENARIO PLAN
 }
 
 # --- the sweeps ---
+# Where the calls of a scenario are made, if not by train: reader is the process that reads the checkpoints of resume.
+declare -A process=([write]=generate [show]=generate [compare]=compare [reader]=train-child)
+calls[reader]=${calls[resume]}
 # sweep SCENARIO KIND HOW EVERY [MORE]: each EVERYth call in the short version.  MORE: + for all after it too, or how many.
 sweep() {
   local n k every=$4 until
-  n=$(number_of "$2" "${calls[$1]}")
+  n=$(number_of "${process[$1]:-train}" "$2" "${calls[$1]}")
+  if [ "${n:-0}" = 0 ]; then
+    echo "$1 $2 $3" >>empty
+    return
+  fi
   [ -n "${LINA_LONG:-}" ] && every=1
   for ((k = 1 + (every > 1); k <= n; k += every)); do
     until=${5:-}
@@ -147,6 +159,7 @@ sweep() {
     echo "$1 $2:$k$until:$3"
   done
 }
+: >empty
 {
   for scenario in new resume; do
     sweep $scenario write ENOSPC 4
@@ -166,8 +179,6 @@ sweep() {
     sweep $scenario space ENOSPC 3 +
     sweep $scenario space EINTR 4
     sweep $scenario space EOPNOTSUPP 4 +
-    sweep $scenario cut EIO 1
-    sweep $scenario cut EINTR 1
     sweep $scenario rename EIO 1
     sweep $scenario rename EPERM 3 +
     sweep $scenario rename kill 3
@@ -183,6 +194,11 @@ sweep() {
     sweep $scenario mmap ENOMEM 1
     sweep $scenario mmap ENODEV 1
   done
+  sweep resume cut EIO 1
+  sweep resume cut EINTR 1
+  sweep reader malloc ENOMEM 97
+  sweep reader malloc ENOMEM 199 +
+  sweep reader open EMFILE 1
   for scenario in write show; do
     sweep $scenario read EIO 3
     sweep $scenario open EMFILE 5
@@ -198,6 +214,7 @@ sweep() {
   for scenario in new resume; do sweep $scenario malloc ENOMEM 199; done
   for scenario in new resume; do sweep $scenario malloc ENOMEM 499 +; done
 } >cases
+check "each sweep has cases: $(tr '\n' ';' <empty)" test ! -s empty
 work_off() { # WORKER: every second case, in a folder of its own
   local scenario plan
   mkdir "w$1" && cd "w$1" || return

@@ -10,19 +10,22 @@ here=$(cd "$(dirname "$0")" && pwd)
 mkdir w && cd w || exit 1
 
 sweep() { # NAME PROGRAM ARG...: limits from what a run takes downwards, until main() is not reached any more
-  local name=$1 peak kib step
+  local name=$1 peak kib step seconds
   shift
   rm -rf run
   [ -d ../start ] && cp -r ../start run
   injected "" "$@"
   check "$name without a limit" test "$code$said" = 0
-  peak=$(sed -nE 's/.* peak ([0-9]+)$/\1/p' log)
+  peak=$(sed -nE "s/^$1 peak ([0-9]+)\$/\1/p" <<<"$noted")
   step=$((peak / 60))
   [ -n "${LINA_LONG:-}" ] && step=$((peak / 600))
   for ((kib = peak + 2 * step; kib > 0; kib -= step)); do
-    rm -rf run
-    [ -d ../start ] && cp -r ../start run
-    space=$kib injected "" "$@"
+    for seconds in 2 60; do # slow, or without an end?
+      rm -rf run
+      [ -d ../start ] && cp -r ../start run
+      space=$kib injected "" "$@"
+      [[ $code = 152 && $noted == *" began"* ]] || break
+    done
     checks=$((checks + 1))
     if [[ $noted != *" began"* ]]; then # nothing of ours has run
       echo "$name|before main: code $code" >>../ends

@@ -4,7 +4,6 @@
 . "$(dirname "$0")/_lib.sh" "$1"
 
 text 20000 >t.txt
-numbers() { sed -E 's/, "(ms|tokens_per_s|elapsed_s|rss_bytes)": [0-9.e+-]+//g' "$1/metrics.jsonl"; } # DIR
 # Weights grow without bound within a few steps; from then on no step is finite.
 wild=("${tiny[@]}" --data t.txt --optim=sgd --lr=100 --min-lr=100 --grad-clip=0 --warmup-iters=0 --max-iters=50 --eval-iters=2
   --threads=1 --quiet)

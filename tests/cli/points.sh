@@ -109,7 +109,7 @@ args=("${base[@]}" --n-embd=64 --block-size=64 --batch-size=8 --grad-accum=8 --d
 last_step=10 within=0
 rm -rf ref
 run 0 train "${args[@]}" --out-dir=ref --threads=2
-for ((i = 0; i < 3 * points || (within == 0 && i < 30); i++)); do # one at least, on a busy machine too
+for ((i = 0; i < 3 * points || (within == 0 && i < 200); i++)); do # one at least, on a busy machine too
   rm -rf run
   start "${args[@]}" --out-dir=run --threads=2
   random 1 6

@@ -160,7 +160,7 @@ start "${args[@]}" --out-dir=usr1
 await_step usr1 60
 check "nothing is saved yet" test ! -e usr1/last.h5
 kill -s USR1 "$pid"
-for _ in $(seq 200); do
+for _ in $(seq 6000); do
   [ -e usr1/last.h5 ] && break
   sleep .01
 done

@@ -11,7 +11,6 @@ run 0 train "${data[@]}" --tokenizer=byte --out-dir=bytes
 run 0 train "${new[@]}"
 fields new/metrics.jsonl >plain
 cp -r new used
-sanitized() { grep -qE '__(asan|tsan)_init' "$bin/train"; }
 
 # --- texts of 2^31 and 2^32 bytes: zeros that take no room on the disk, and words at the end ---
 # The end is the validation part, so that its loss, which is known from a text of that alone, says what was read.
@@ -106,13 +105,17 @@ out_says "vocabulary $((vocabulary + 1))\$" # they are kept
 # --- names and values of any bytes: what the terminal gets is text ---
 odd=$'\377\302\2332J\033[2J\342\202x' # no UTF-8, the CSI of one character, of two bytes, a cut character
 shown='\?\?2J\?\[2J\?\?x'
+# printable FILE: UTF-8, without control characters
+printable() {
+  check "$1 is UTF-8" iconv -f UTF-8 -t UTF-8 "$1"
+  check_not "$1 has no control characters" grep -qE "$(printf '[\001-\010\013-\037\177]|\302[\200-\237]')" "$1"
+}
 for option in --data --config --resume --init-from --val-data --attn --task --n-head --lr; do
   check_not "$option of odd bytes" "$bin/train" --data=t.txt "$option=none/$odd"
   "$bin/train" --data=t.txt "$option=none/$odd" >out 2>err
   last="train $option"
   err_says "$shown"
-  check "it is UTF-8" iconv -f UTF-8 -t UTF-8 err
-  check_not "without control characters" grep -qE "$(printf '[\001-\010\013-\037\177]|\302[\200-\237]')" err
+  printable err
 done
 rm -rf none
 run 0 train --resume --out-dir=used --max-iters=22 --quiet=off --prompt="$odd"
@@ -124,6 +127,31 @@ if command -v python3 >/dev/null; then check "run.json is JSON" python3 -m json.
 run 0 train --resume --out-dir=used --max-iters=24 --quiet=off
 out_says "prompt=$shown" # from the checkpoint
 check "it is UTF-8" iconv -f UTF-8 -t UTF-8 out
+
+prints() { # CODE PROGRAM ARG...: also where it succeeds
+  run "$@"
+  last=$(printf '%q ' "${@:2}")
+  printable out
+  printable err
+}
+cp t.txt "$odd.txt"
+cp end.txt "$odd.val"
+short=("${tiny[@]}" --max-iters=4 --eval-iters=1)
+named=("${short[@]}" --data="$odd.txt" --val-data="$odd.val" --eval-interval=2 --save-interval=1 --keep=2 --sample-every=2 --csv
+  --tensorboard --out-dir="$odd")
+prints 0 train "${named[@]}" --dry-run
+prints 0 train "${named[@]}"
+prints 2 train "${named[@]}"
+prints 0 train --resume --out-dir="$odd" --max-iters=6
+prints 0 train --eval-only --resume=last --out-dir="$odd"
+prints 0 train --eval-only --init-from="$odd/last.h5" --data="$odd.txt"
+prints 0 train "${named[@]}" --init-from="$odd/last.h5" --overwrite
+prints 0 generate --checkpoint="$odd/last.h5" --prompt=The --tokens=5
+prints 0 generate --checkpoint="$odd/last.h5" --prompt=The --show-attention="$odd.h5"
+check "run.json is UTF-8 for any names" iconv -f UTF-8 -t UTF-8 "$odd/run.json"
+odd=$'\302\2332J\033[2J' # UTF-8, which results.json asks for
+cp t.txt "$odd.txt"
+for _ in made resumed; do prints 0 compare --attn=softmax "${short[@]}" --data="$odd.txt" --seeds=1 --longest=0 --out-dir="$odd"; done
 
 # --- checkpoints of other versions, and with more behind them ---
 cp used/last.h5 later.h5

@@ -5,7 +5,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=tests/cli/_lib.sh
 . "$(dirname "$0")/_lib.sh" "$1"
 command -v valgrind >/dev/null || { echo "skipped: no valgrind"; exit 77; }
-grep -qE '__(asan|tsan)_init' "$bin/train" && { echo "skipped: a build with a sanitizer does not run under valgrind"; exit 77; }
+sanitized && { echo "skipped: a build with a sanitizer does not run under valgrind"; exit 77; }
 
 # The programs start once more by themselves unless OMP_WAIT_POLICY is set (train/tool.c); _lib.sh sets it.
 checked() { # CODE PROGRAM ARG...
