@@ -39,11 +39,12 @@ la_status la_folder_make(const char *dir) {
                    made == EEXIST ? "it is a file" : strerror(made));
 }
 
-/* What a killed run may leave: the temporaries of saving and of cutting the metrics. */
+/* What a killed run may leave: the temporaries of saving and of making metrics.csv anew, and
+ * metrics.jsonl.tmp, which earlier versions wrote. */
 static int is_temporary(const char *name) {
     return !strncmp(name, "last.h5.tmp.", 12) || !strncmp(name, "best.h5.tmp.", 12) ||
            !strncmp(name, "run.json.tmp.", 13) || !strcmp(name, "last.old.tmp") ||
-           !strcmp(name, "metrics.csv.tmp");
+           !strcmp(name, "metrics.csv.tmp") || !strcmp(name, "metrics.jsonl.tmp");
 }
 
 static int is_ours(const char *name) {
