@@ -31,7 +31,8 @@ la_status la_run_dry(la_run_state *r) {
         la_rate_end(&r->rate);
     }
     char    text[LA_TIME_TEXT];
-    int64_t left = r->c->max_iters - r->step, evals = evaluations_left(r);
+    int64_t left = r->c->max_iters > r->step ? r->c->max_iters - r->step : 0;
+    int64_t evals = evaluations_left(r);
     if (evals) LA_TRY(time_evaluation(r));
     double all = la_rate_eta(&r->rate, left, evals);
     printf("dry run: loss %.4f, %.3f ms a step, %.3f ms an evaluation, about %s (%.3f s) for %lld "

@@ -134,9 +134,20 @@ static la_status not_saved(const la_run_state *r, const char *how) {
         r->last_saved >= 0 ? r->dir : "");
 }
 
+static la_status best_not_saved(const la_run_state *r) {
+    return la_fail(LA_IO,
+                   "step %lld, the best, could NOT be saved as %s/best.h5; last.h5 has it, and to "
+                   "try again: train --resume --out-dir %s",
+                   (long long)r->step, r->dir, r->dir);
+}
+
 static la_status stopped(la_run_state *r, int *signal) {
     const char *name = *signal == SIGINT ? "SIGINT" : *signal == SIGTERM ? "SIGTERM" : "SIGHUP";
     if (la_run_save(r, 0)) {
+        if (!la_run_save_best(r)) {
+            *signal = 0;
+            return best_not_saved(r);
+        }
         printf("stopped by %s after step %lld; go on with: train --resume --out-dir %s\n", name,
                (long long)r->step, r->dir);
         return LA_OK;
@@ -168,12 +179,7 @@ static la_status train(la_run_state *r, int argc, char **argv, int *signal) {
         LA_TRY(la_evaluate(&r->evaluator, &r->texts.valid, c->eval_iters, NULL, &r->last_val));
     print_done(r);
     if (r->last_saved != r->step) return not_saved(r, "the run ended at");
-    return best ? LA_OK
-                : la_fail(
-                      LA_IO,
-                      "step %lld, the best, could NOT be saved as %s/best.h5; last.h5 has it, and "
-                      "to try again: train --resume --out-dir %s",
-                      (long long)r->step, r->dir, r->dir);
+    return best ? LA_OK : best_not_saved(r);
 }
 
 static la_status dump_graph(const la_run_state *r) {
