@@ -1,6 +1,7 @@
 /* test_checkpoint.c -- what is saved comes back bit for bit, what is damaged is refused, and
  * neither a kill nor a full disk takes the file that was there. */
 #include "train/checkpoint.h"
+#include "train/flat.h"
 #include "train/save_file.h"
 
 #include <check.h>
@@ -17,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <stddef.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -127,7 +129,7 @@ static la_tokenizer *byte_tokenizer(void) {
 }
 
 static const la_record usual_record = {.config = "attn = elu1\nn-embd = 5\n",
-                                       .step = INT64_C(1) << 40,
+                                       .step = INT64_C(1) << 39,
                                        .updates = 123,
                                        .best_val = 1.23456789012345678,
                                        .best_step = 77,
@@ -259,6 +261,82 @@ START_TEST(records_at_their_limits_come_back) {
     }
     la_tokenizer_destroy(k);
     la_params_destroy(p);
+}
+END_TEST
+
+START_TEST(records_that_cannot_be_are_refused) {
+    static const int64_t most = INT64_C(1000000000000); /* of --max-iters */
+    static const struct {
+        int64_t step, updates, best_step;
+    } cases[] = {{most + 1, 0, 0}, {INT64_MAX, 0, 0}, {-1, 0, -1},    {9, most + 1, 0},
+                 {9, -1, 0},       {9, 9, 10},        {9, 9, INT64_MIN}};
+    la_params    *p = usual();
+    la_tokenizer *k = byte_tokenizer();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        la_record r = {.config = "",
+                       .step = cases[i].step,
+                       .updates = cases[i].updates,
+                       .best_step = cases[i].best_step};
+        works(la_checkpoint_save(path, &r, p, NULL, k));
+        fails(open_only(path), LA_FORMAT, "last.h5 cannot be: step ");
+    }
+    la_record r = {.config = "", .step = most, .updates = most, .best_step = most};
+    works(la_checkpoint_save(path, &r, p, NULL, k));
+    works(open_only(path));
+    la_tokenizer_destroy(k);
+    la_params_destroy(p);
+}
+END_TEST
+
+/* ---- what a confined process says ----------------------------------------------------------- */
+
+static la_flat_array line_of(const char *name, int group) {
+    la_flat_array a = {.group = group, .rank = 1, .d = {2}, .at = 8};
+    snprintf(a.name, sizeof a.name, "%s", name);
+    return a;
+}
+
+START_TEST(what_is_said_is_copied_before_it_is_believed) {
+    enum { LINES = 3 };
+    struct {
+        la_flat_head  head;
+        char          text[64];
+        uint32_t      points[2];
+        la_flat_array line[LINES];
+    } room = {.text = "a = b", .points = {65, 66}};
+    la_real         image[4] = {0, 1, 2, 3};
+    la_flat         f = {.name = "the file", .n = sizeof image};
+    const la_real  *x;
+    const uint32_t *points;
+    int64_t         n;
+    room.head.config = offsetof(typeof(room), text);
+    room.head.points = 2;
+    room.head.points_at = offsetof(typeof(room), points);
+    room.head.arrays = LINES;
+    room.line[0] = line_of("w", LA_FLAT_SLOT);
+    room.line[1] = line_of("v", LA_FLAT_PARAMS);
+    room.line[2] = line_of("w", LA_FLAT_PARAMS);
+    works(la_flat_take(&f, &room, sizeof room));
+    memset(&room, 0xff, sizeof room); /* by a process that the child left behind */
+    ck_assert_str_eq(f.config, "a = b");
+    ck_assert_ptr_null(f.kind);
+    works(la_flat_points(&f, &points, &n));
+    ck_assert(n == 2 && points[0] == 65 && points[1] == 66);
+    f.image = (unsigned char *)image;
+    for (int group = LA_FLAT_PARAMS; group <= LA_FLAT_SLOT; group++) {
+        works(la_flat_numbers(&f, group, "the file", "w", la_shape1(2), &x));
+        ck_assert_ptr_eq(x, image + 8 / sizeof *image);
+    }
+    ck_assert(la_flat_has(&f, LA_FLAT_PARAMS, "v") && !la_flat_has(&f, LA_FLAT_SLOT, "v"));
+    f.image = NULL;
+    la_flat_free(&f);
+
+    f = (la_flat){.name = "the file", .n = sizeof image};
+    memset(&room, 0, sizeof room);
+    room.head.arrays = LINES;
+    for (int i = 0; i < LINES; i++) room.line[i] = line_of(i == 1 ? "v" : "w", LA_FLAT_PARAMS);
+    fails(la_flat_take(&f, &room, sizeof room), LA_FORMAT, "two arrays of the name w");
+    la_flat_free(&f);
 }
 END_TEST
 
@@ -453,6 +531,33 @@ static void replace_array(const char *name, hid_t type, hid_t list, const hsize_
     works(la_file_save(path, b, bytes));
     free(b);
 }
+
+/* A link would have another file's arrays, or none, taken for this one's. */
+START_TEST(groups_are_not_looked_for_elsewhere) {
+    static const struct {
+        const char *name, *says;
+    } cases[] = {{"params", "/params is missing"}, {"tokenizer", "has no tokenizer"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        la_params *p = usual();
+        works(save_to(path, p));
+        hid_t f = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+        H5Lmove(f, cases[i].name, f, "elsewhere", H5P_DEFAULT, H5P_DEFAULT);
+        H5Lcreate_soft("/elsewhere", f, cases[i].name, H5P_DEFAULT, H5P_DEFAULT);
+        H5Fclose(f);
+        size_t         bytes;
+        unsigned char *b = read_file(path, &bytes);
+        works(la_file_save(path, b, bytes));
+        free(b);
+        la_checkpoint *c;
+        la_tokenizer  *k;
+        works(la_checkpoint_open(&c, path));
+        fails(i ? la_checkpoint_tokenizer(c, &k) : la_checkpoint_params(c, p), LA_FORMAT,
+              cases[i].says);
+        la_checkpoint_close(c);
+        la_params_destroy(p);
+    }
+}
+END_TEST
 
 START_TEST(numbers_of_other_types_and_layouts_are_converted) {
     const hid_t   types[] = {H5T_IEEE_F32BE, H5T_IEEE_F64BE, H5T_IEEE_F64LE, H5T_IEEE_F32LE};
@@ -708,7 +813,7 @@ START_TEST(after_kill_9_there_is_a_whole_file) {
         works(la_checkpoint_open(&c, path));
         works(la_checkpoint_params(c, p));
         int64_t step = la_checkpoint_record(c)->step; /* and all of it belongs together */
-        if (step < INT64_C(1) << 40)
+        if (step < INT64_C(1) << 39)
             for (int j = 0; j < la_params_count(p); j++)
                 ck_assert(la_params_x(p)[la_param_offset(p, j)] == R(step));
         la_checkpoint_close(c);
@@ -786,15 +891,17 @@ START_TEST(our_own_checkpoint_can_be_imported_too) {
 }
 END_TEST
 
-static void import_fails(const char *words) {
+static void import_fails_with(la_status status, const char *words) {
     la_params *p = usual(), *same = usual();
-    fails(la_weights_import(other, p), LA_FORMAT, words);
+    fails(la_weights_import(other, p), status, words);
     says("other.h5");
     ck_assert_int_eq(memcmp(la_params_x(p), la_params_x(same), la_params_len(p) * sizeof(la_real)),
                      0);
     la_params_destroy(p);
     la_params_destroy(same);
 }
+
+static void import_fails(const char *words) { import_fails_with(LA_FORMAT, words); }
 
 START_TEST(imports_that_do_not_fit_are_refused) {
     hsize_t wrong[] = {5, 7}, many[32];
@@ -899,18 +1006,20 @@ herr_t H5PLset_loading_state(unsigned int mask) {
 START_TEST(a_reader_that_crashes_crashes_alone) {
     static const struct {
         int         by;
+        la_status   status;
         const char *says;
-    } cases[] = {{SIGSEGV, "ended the reader by signal 11"},
-                 {SIGABRT, "ended the reader by signal 6"},
-                 {SIGXCPU, "after 60 seconds"},
-                 {SIGKILL, "after 60 seconds"},
-                 {-1, "exit code 3"}};
+    } cases[] = {{SIGSEGV, LA_FORMAT, "ended the reader by signal 11"},
+                 {SIGABRT, LA_FORMAT, "ended the reader by signal 6"},
+                 {SIGXCPU, LA_FORMAT, "after 60 seconds"},
+                 {SIGALRM, LA_FORMAT, "within 300 seconds"},
+                 {SIGKILL, LA_NOMEM, "where memory runs out"}, /* that is no reason to skip it */
+                 {-1, LA_FORMAT, "exit code 3"}};
     H5Fclose(foreign_usual(NULL, H5T_NATIVE_FLOAT));
     save_usual(path);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         crash_by = cases[i].by;
-        import_fails(cases[i].says);
-        fails(open_only(path), LA_FORMAT, cases[i].says);
+        import_fails_with(cases[i].status, cases[i].says);
+        fails(open_only(path), cases[i].status, cases[i].says);
         says("last.h5");
     }
     crash_by = 0;
@@ -1055,6 +1164,8 @@ int main(void) {
     tcase_add_loop_test(c, weights_moments_and_record_come_back_bit_for_bit, 0, 2);
     tcase_add_test(c, characters_come_back);
     tcase_add_test(c, records_at_their_limits_come_back);
+    tcase_add_test(c, records_that_cannot_be_are_refused);
+    tcase_add_test(c, what_is_said_is_copied_before_it_is_believed);
     tcase_add_test(c, an_open_checkpoint_keeps_what_it_read_while_the_file_is_replaced);
     tcase_add_test(c, hdf5_opens_the_file_from_disk_and_lm_head_is_a_hard_link);
     tcase_add_test(c, truncated_files_are_refused_and_appended_bytes_are_not);
@@ -1062,6 +1173,7 @@ int main(void) {
     tcase_add_test(c, what_is_no_checkpoint_is_refused_with_its_reason);
     tcase_add_test(c, a_right_hash_over_no_hdf5_is_refused);
     tcase_add_test(c, parameters_must_be_those_of_the_model_and_nothing_changes_if_not);
+    tcase_add_test(c, groups_are_not_looked_for_elsewhere);
     tcase_add_test(c, numbers_of_other_types_and_layouts_are_converted);
     tcase_add_loop_test(c, numbers_that_no_such_file_can_hold_are_refused, 0, 2);
     tcase_add_test(c, another_or_no_optimiser_is_refused);

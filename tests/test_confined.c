@@ -78,6 +78,36 @@ static la_status leave(void *ctx, void *room, size_t bytes) {
     _exit(*(int *)ctx);
 }
 
+static la_status block(void *ctx, void *room, size_t bytes) {
+    (void)ctx, (void)room, (void)bytes;
+    pause();
+    return LA_OK;
+}
+
+/* As the system does where memory runs out. */
+static la_status be_killed(void *ctx, void *room, size_t bytes) {
+    (void)ctx, (void)room, (void)bytes;
+    raise(SIGKILL);
+    return LA_OK;
+}
+
+/* Only SIGKILL, at the hard limit, ends it. */
+static la_status hold_on(void *ctx, void *room, size_t bytes) {
+    signal(SIGXCPU, SIG_IGN);
+    return loop(ctx, room, bytes);
+}
+
+START_TEST(a_file_is_not_blamed_for_a_kill_before_its_time) {
+    sigset_t alarm;
+    fails(be_killed, NULL, LA_NOMEM, "where memory runs out");
+    fails(hold_on, NULL, LA_FORMAT, "was ended by signal 9 (Killed), as it is after 1 second");
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    sigprocmask(SIG_BLOCK, &alarm, NULL); /* ours is not the child's */
+    fails(block, NULL, LA_FORMAT, "did not end within 5 seconds, of which it computed for 0.0");
+}
+END_TEST
+
 START_TEST(however_it_ends_there_is_a_sentence) {
     int codes[] = {0, 3};
     fails(loop, NULL, LA_FORMAT, "reading the file was ended by signal 24");
@@ -98,6 +128,17 @@ static la_status write_one(void *ctx, void *room, size_t bytes) {
     return write(*(int *)ctx, room, bytes) < 0 ? la_fail(LA_FORMAT, "no file is written") : LA_OK;
 }
 
+static la_status read_one(void *ctx, void *room, size_t bytes) {
+    return pread(*(int *)ctx, room, bytes, 0) < 0 ? la_fail(LA_FORMAT, "no file is read") : LA_OK;
+}
+
+static la_status start_one(void *ctx, void *room, size_t bytes) {
+    (void)ctx, (void)room, (void)bytes;
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    return child < 0 ? la_fail(LA_FORMAT, "no process is started") : LA_OK;
+}
+
 static la_status allocate(void *ctx, void *room, size_t bytes) {
     volatile char *p = malloc(*(size_t *)ctx);
     (void)room, (void)bytes;
@@ -112,6 +153,8 @@ START_TEST(files_and_memory_are_out_of_its_reach) {
     ck_assert_int_ge(fd, 0);
     fails(open_one, self, LA_FORMAT, "no file is opened");
     fails(write_one, &fd, LA_FORMAT, "no file is written");
+    fails(read_one, &fd, LA_FORMAT, "no file is read");
+    if (geteuid() != 0) fails(start_one, NULL, LA_FORMAT, "no process is started");
     ck_assert_int_eq(lseek(fd, 0, SEEK_END), 0);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* no limit there */
     fails(allocate, &much, LA_NOMEM, "no memory for that");
@@ -129,6 +172,7 @@ int main(void) {
     tcase_set_timeout(c, 60);
     tcase_add_test(c, what_it_writes_into_the_room_and_nothing_else_stays);
     tcase_add_test(c, its_failure_is_ours_fit_for_a_terminal);
+    tcase_add_test(c, a_file_is_not_blamed_for_a_kill_before_its_time);
     tcase_add_test(c, however_it_ends_there_is_a_sentence);
     tcase_add_test(c, files_and_memory_are_out_of_its_reach);
     suite_add_tcase(s, c);

@@ -295,6 +295,120 @@ START_TEST(a_failed_write_leaves_no_torn_line) {
 }
 END_TEST
 
+/* --- pieces at the end of a file --- */
+
+static void is_file(const char *path, const char *want) {
+    size_t      n;
+    const char *got = (const char *)content(path, &n);
+    ck_assert_msg(n == strlen(want) && !memcmp(got, want, n), "%s: %.*s", path, (int)n, got);
+}
+
+/* What la_append_close() says on standard error, in a static buffer. */
+static const char *close_and_listen(la_append *a) {
+    static char said[1024];
+    char        path[64];
+    size_t      n;
+    snprintf(path, sizeof path, "%s/said", dir);
+    int was = dup(2), to = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    dup2(to, 2);
+    la_append_close(a);
+    dup2(was, 2);
+    close(was);
+    close(to);
+    const unsigned char *bytes = content(path, &n);
+    snprintf(said, sizeof said, "%.*s", (int)n, (const char *)bytes);
+    return said;
+}
+
+START_TEST(lost_pieces_leave_one_gap_and_are_counted) {
+    static char large[LA_APPEND_LATE / 2 + 100];
+    la_append   a;
+    la_status   s[3];
+    char        path[64];
+    snprintf(path, sizeof path, "%s/lines\x1b[31m", dir);
+    memset(large, 'x', sizeof large);
+    OK(la_append_open(&a, path, O_CREAT, 0));
+    OK(la_append_put(&a, "a\n", 2));
+    limit_files(2);
+    s[0] = la_append_put(&a, large, sizeof large); /* is kept */
+    s[1] = la_append_put(&a, large, sizeof large); /* the second is one too many */
+    s[2] = la_append_put(&a, "c\n", 2);            /* would have room, and would hide the gap */
+    la_status flushed = la_append_flush(&a);
+    lift_limit();
+    for (int i = 0; i < 3; i++) ck_assert_int_eq(s[i], LA_IO);
+    ck_assert_int_eq(flushed, LA_IO);
+    ck_assert_int_eq(a.lost, 2);
+    OK(la_append_flush(&a));
+    ck_assert_int_eq(a.end, 2 + (int64_t)sizeof large);
+    OK(la_append_put(&a, "d\n", 2));
+    ck_assert_int_eq(a.end, 4 + (int64_t)sizeof large);
+    const char *said = close_and_listen(&a);
+    ck_assert_msg(strstr(said, "/lines?[31m 2 lines or records are missing: ") != NULL, "%s", said);
+    ck_assert_msg(strstr(said, "the end of") == NULL, "%s", said);
+    OK(la_append_flush(&a)); /* of one that is not open */
+}
+END_TEST
+
+START_TEST(what_waits_is_written_before_its_end_is_replaced) {
+    la_append a;
+    char      path[64];
+    snprintf(path, sizeof path, "%s/lines", dir);
+    OK(la_append_open(&a, path, O_CREAT, 0));
+    OK(la_append_put(&a, "{a}\n", 4));
+    limit_files(4);
+    la_status put = la_append_put(&a, "{b}\n", 4), replaced = la_append_replace(&a, 2, "!}\n", 3);
+    lift_limit();
+    ck_assert_int_eq(put, LA_IO);
+    ck_assert_int_eq(replaced, LA_IO);
+    is_file(path, "{a}\n");
+    OK(la_append_replace(&a, 2, "!}\n", 3));
+    is_file(path, "{a}\n{b!}\n");
+    FAILS(la_append_replace(&a, 9, "!", 1), LA_ARG, "9 bytes of");
+    is_file(path, "{a}\n{b!}\n");
+    ck_assert_str_eq(close_and_listen(&a), "");
+    OK(la_append_open(&a, path, O_CREAT, 1));
+    FAILS(la_append_replace(&a, 2, "!", 1), LA_ARG, "there are 1");
+    is_file(path, "{");
+    ck_assert_str_eq(close_and_listen(&a), "");
+}
+END_TEST
+
+START_TEST(a_csv_that_cannot_be_made_anew_goes_on_as_it_was) {
+    la_trackers t;
+    la_metrics  m = {.step = 1, .ms = 1};
+    char        jsonl[64], next[64], path[64], head[LA_METRICS_TEXT];
+    size_t      n;
+    snprintf(jsonl, sizeof jsonl, "%s/metrics.jsonl", dir);
+    snprintf(next, sizeof next, "%s/metrics.csv.tmp", dir);
+    snprintf(path, sizeof path, "%s/metrics.csv", dir);
+    FILE *f = fopen(jsonl, "w");
+    fputs("{\"step\": 7}\n", f);
+    fclose(f);
+    OK(la_trackers_open(&t, dir, 1, 0, -1));
+    la_csv_header(head);
+    strcat(head, "7,,,,,,,,,,,\n");
+    is_file(path, head);
+    ck_assert_int_eq(mkdir(next, 0777), 0); /* in the way */
+    int tty = dup(2), null = open("/dev/null", O_WRONLY);
+    dup2(null, 2); /* where the warning goes */
+    la_trackers_val_loss(&t, 7, 1, NAN);
+    dup2(tty, 2);
+    close(tty);
+    close(null);
+    ck_assert(t.csv.told);
+    is_file(path, head);
+    la_trackers_line(&t, &m);
+    content(path, &n);
+    ck_assert_uint_gt(n, strlen(head)); /* there, and not in a file that has no name */
+    ck_assert_int_eq(rmdir(next), 0);
+    la_trackers_val_loss(&t, 7, 1, NAN);
+    is_file(path, head);
+    ck_assert_msg(t.csv.told, "it would be told again");
+    ck_assert_str_eq(t.csv.path, path);
+    la_trackers_close(&t);
+}
+END_TEST
+
 /* --- columns --- */
 
 START_TEST(a_line_of_csv_has_the_text_of_the_json) {
@@ -353,6 +467,9 @@ int main(void) {
     tcase_add_test(files, later_files_have_later_names);
     tcase_add_test(files, a_failed_write_leaves_no_torn_record);
     tcase_add_test(files, a_failed_write_leaves_no_torn_line);
+    tcase_add_test(files, lost_pieces_leave_one_gap_and_are_counted);
+    tcase_add_test(files, what_waits_is_written_before_its_end_is_replaced);
+    tcase_add_test(files, a_csv_that_cannot_be_made_anew_goes_on_as_it_was);
     tcase_add_test(columns, a_line_of_csv_has_the_text_of_the_json);
     tcase_add_test(columns, columns_have_names_and_tags_of_their_own);
     return run_suite(s);

@@ -11,10 +11,11 @@
 typedef struct la_append {
     char   *path; /* NULL: not open */
     int     fd;
-    int64_t end; /* of the whole pieces in the file */
-    char   *late;
+    int64_t end;  /* of the whole pieces in the file */
+    char   *late; /* n bytes of pieces that wait, with nothing missing between them */
     size_t  n, room;
     int     told; /* the user was, of a first failure */
+    int     full; /* a piece after the late ones was lost: none is kept until they are out */
     int64_t lost; /* pieces that were not even kept */
 } la_append;
 
@@ -29,8 +30,13 @@ void      la_append_close(la_append *a);
 
 /* LA_IO: not all of it is in the file now. */
 la_status la_append_put(la_append *a, const void *piece, size_t n);
+/* Tries again to write what waits.  LA_IO: it still does.  Also of one that is all zeros. */
+la_status la_append_flush(la_append *a);
 /* A failure is a warning on standard error, once for each file. */
 void      la_append_warn(la_append *a, la_status s);
-/* The last `back` (at most 8) bytes of the file give way to these.  LA_IO: it is as it was. */
+/* The last `back` (at most 8) bytes of all pieces give way to these; what waits is written before.
+ * LA_IO: the file ends as it did.  LA_ARG: there are not so many. */
 la_status la_append_replace(la_append *a, size_t back, const void *piece, size_t n);
+/* Puts the file in the place of the one at `to`.  LA_IO, LA_NOMEM: neither is changed. */
+la_status la_append_rename(la_append *a, const char *to);
 #endif

@@ -15,6 +15,7 @@
 
 #include "tensor/words.h"
 #include "train/checkpoint_impl.h"
+#include "train/config.h"
 #include "train/decode.h"
 #include "train/h5_io.h"
 #include "train/save_file.h"
@@ -108,14 +109,17 @@ la_status la_checkpoint_save(const char *path, const la_record *r, const la_para
 
 la_status la_checkpoint_take(la_checkpoint *c) {
     la_record *r = &c->record;
-    *r = c->flat.head->record;
-    r->config = la_flat_text(&c->flat, c->flat.head->config);
+    *r = c->flat.head.record;
+    r->config = c->flat.config;
     if (!r->config) return la_fail(LA_FORMAT, "%s has no attribute config", c->flat.name);
-    if (r->step < 0 || r->updates < 0 || r->corpus_size < 0 || isnan(r->best_val))
+    int64_t most = (int64_t)la_options[LA_OPT_max_iters].max;
+    if (r->step < 0 || r->step > most || r->updates < 0 || r->updates > most ||
+        r->corpus_size < 0 || isnan(r->best_val) || r->best_step < 0 || r->best_step > r->step)
         return la_fail(LA_FORMAT,
-                       "%s cannot be: step %" PRId64 ", %" PRId64 " updates, a corpus of %" PRId64
-                       " bytes, best validation loss %g",
-                       c->flat.name, r->step, r->updates, r->corpus_size, r->best_val);
+                       "%s cannot be: step %" PRId64 " and %" PRId64 " updates (at most %" PRId64
+                       "), a corpus of %" PRId64 " bytes, best validation loss %g at step %" PRId64,
+                       c->flat.name, r->step, r->updates, most, r->corpus_size, r->best_val,
+                       r->best_step);
     return LA_OK;
 }
 
@@ -147,12 +151,14 @@ void la_checkpoint_close(la_checkpoint *c) {
     free(c);
 }
 
+size_t la_checkpoint_bytes(const la_checkpoint *c) { return c ? c->flat.n : 0; }
+
 const la_record *la_checkpoint_record(const la_checkpoint *c) { return &c->record; }
 
 int la_checkpoint_is_ours(const char *path) { return la_file_is_ours(path); }
 
 la_status la_checkpoint_tokenizer(const la_checkpoint *c, la_tokenizer **k) {
-    const char     *kind = la_flat_text(&c->flat, c->flat.head->kind);
+    const char     *kind = c->flat.kind;
     const uint32_t *points;
     int64_t         n;
     *k = NULL;
@@ -166,7 +172,7 @@ static la_status check_group(const la_checkpoint *c, int group, const char *name
                              const la_params *p) {
     char where[LA_FLAT_WHERE];
     snprintf(where, sizeof where, "%s: /%s", c->flat.name, name);
-    if (!(c->flat.head->groups >> group & 1)) return la_fail(LA_FORMAT, "%s is missing", where);
+    if (!(c->flat.head.groups >> group & 1)) return la_fail(LA_FORMAT, "%s is missing", where);
     LA_TRY(la_flat_check(&c->flat, group, where, p));
     return la_flat_no_more(&c->flat, group, where, p);
 }
@@ -180,7 +186,7 @@ la_status la_checkpoint_params(const la_checkpoint *c, la_params *p) {
 }
 
 static la_status check_optim(const la_checkpoint *c, const la_optim *o) {
-    const char *has = la_flat_text(&c->flat, c->flat.head->optim);
+    const char *has = c->flat.optim;
     char        name[LA_FILE_NAME];
     if (!has)
         return la_fail(LA_FORMAT, "%s has weights only, no state of an optimiser", c->flat.name);

@@ -1,10 +1,18 @@
 /* checkpoint.h -- HDF5 files that resume a run exactly, and open elsewhere (h5py, h5dump).
  *
- *   /                    attributes: format = 1, program, precision (32 or 64), config (the option
- * text), step, updates, best_val, best_step, corpus_hash, corpus_size /params/<name>       one
- * dataset a parameter, GPT-2's name and shape; /params/lm_head.weight is a hard link to
- * /params/transformer.wte.weight /optim/<slot>/<name> the optimiser's arrays, if there are any
- *   /tokenizer           attribute kind; dataset codepoints (uint32) for "char"
+ *   /
+ *       attributes: format = 1, program, precision (32 or 64), config (the option text), step,
+ *       updates, best_val, best_step, corpus_hash, corpus_size
+ *
+ *   /params/<name>
+ *       one dataset a parameter, GPT-2's name and shape; /params/lm_head.weight is a hard link to
+ *       /params/transformer.wte.weight
+ *
+ *   /optim/<slot>/<name>
+ *       the optimiser's arrays, if there are any
+ *
+ *   /tokenizer
+ *       attribute kind; dataset codepoints (uint32) for "char"
  *
  * A 512-byte user block in front holds magic, format and the hash of the image.  The image is built
  * in memory; a temporary in the same folder is written, synced and renamed, so neither a kill nor a
@@ -34,12 +42,14 @@ la_status la_checkpoint_save(const char *path, const la_record *r, const la_para
                              const la_optim *o, const la_tokenizer *k);
 
 /* Reads the whole file and verifies its hash.  That shows that the file is whole, and not who made
- * it: HDF5 sees it in a process of its own, with limits on memory and time (confined.h), once and
- * here, and what that process says is checked before anything is made of it.  LA_FORMAT: not a
- * checkpoint, damaged, of a later format, or the process did not survive it; LA_IO: cannot be read;
- * LA_NOMEM. */
+ * it: HDF5 sees it in a process of its own, with limits on memory and time (confined.h).  That is
+ * over when this returns, and what the process says is checked before anything is made of it.
+ * LA_FORMAT: not a checkpoint, damaged, of a later format, or the process did not survive it;
+ * LA_IO: cannot be read; LA_NOMEM. */
 la_status        la_checkpoint_open(la_checkpoint **c, const char *path);
 void             la_checkpoint_close(la_checkpoint *c); /* NULL is fine */
+/* What it holds of memory until it is closed, at least; 0 of NULL. */
+size_t           la_checkpoint_bytes(const la_checkpoint *c);
 const la_record *la_checkpoint_record(const la_checkpoint *c);
 la_status        la_checkpoint_tokenizer(const la_checkpoint *c, la_tokenizer **k);
 /* Each parameter must be there in its shape, finite, and no other parameter; LA_FORMAT names the

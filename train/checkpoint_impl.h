@@ -6,7 +6,7 @@
 
 struct la_checkpoint {
     la_flat   flat;
-    la_record record; /* its config stands in the room */
+    la_record record; /* its config is that of flat */
 };
 
 /* Takes the record of what was decoded; LA_FORMAT: it cannot be. */

@@ -8,17 +8,22 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #endif
 
 #include "tensor/arena.h"
 #include "tensor/parallel.h"
 #include "tensor/words.h"
 
-enum { FINISHED = 0x4C494E41 };
+enum {
+    FINISHED = 0x4C494E41,
+    WAITS = 5 /* times the seconds of computing: on a busy machine it takes longer than that */
+};
 
 /* Shared with the child; the room follows, at a multiple of LA_ALIGN. */
 typedef struct answer {
@@ -56,20 +61,35 @@ static void limit(int what, rlim_t most, rlim_t spare) {
 /* Faults end it.  What is meant for the program does not: the parent answers for that, and takes
  * the child along when it goes. */
 static void take_signals(pid_t parent) {
-    static const int ends[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU};
+    static const int ends[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGALRM};
     static const int parents[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+    sigset_t         none;
     struct sigaction by_default = {.sa_handler = SIG_DFL}, ignored = {.sa_handler = SIG_IGN};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) sigaction(ends[i], &by_default, NULL);
     for (size_t i = 0; i < sizeof parents / sizeof *parents; i++)
         sigaction(parents[i], &ignored, NULL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
     if (getppid() != parent) _exit(1); /* it was gone before that */
 }
 
+/* Its metrics, its lock: what the program has open is not the child's. */
+static void close_all(void) {
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, 0U, ~0U, 0U) == 0) return;
+#endif
+    enum { MOST = 1 << 16 }; /* the limit may be a thousand million */
+    long most = sysconf(_SC_OPEN_MAX);
+    for (int fd = 0; fd < most && fd < MOST; fd++) close(fd);
+}
+
 static void confine(const la_confined *c, pid_t parent) {
     take_signals(parent);
+    struct itimerval until = {.it_value.tv_sec = (time_t)WAITS * c->seconds};
+    setitimer(ITIMER_REAL, &until, NULL);
     limit(RLIMIT_CPU, (rlim_t)c->seconds, 1);
     limit(RLIMIT_CORE, 0, 0);
     limit(RLIMIT_FSIZE, 0, 0);
@@ -79,10 +99,11 @@ static void confine(const la_confined *c, pid_t parent) {
 #else
     (void)address_space;
 #endif
+    close_all();
     /* libc reports a damaged heap on standard error: the parent's sentence is enough */
-    int nothing = open("/dev/null", O_RDWR);
-    for (int fd = 0; nothing >= 0 && fd <= 2; fd++) dup2(nothing, fd);
+    for (int fd = 0; fd <= 2; fd++) (void)!open("/dev/null", O_RDWR);
     limit(RLIMIT_NOFILE, 0, 0);
+    limit(RLIMIT_NPROC, 0, 0);
 }
 
 /* ---- in the parent ---------------------------------------------------------------------- */
@@ -94,28 +115,45 @@ static int seconds_of(const la_confined *c) {
     return bounded ? (int)r.rlim_cur : c->seconds;
 }
 
+static double seconds_in(const struct timeval *t) {
+    return (double)t->tv_sec + 1e-6 * (double)t->tv_usec;
+}
+
+/* The sentence for a child that a signal ended after so many seconds of computing. */
+static la_status ended_by(const la_confined *c, int by, double computed) {
+    if (by == SIGKILL && computed < seconds_of(c))
+        return la_fail(LA_NOMEM,
+                       "reading %s was ended by signal %d (%s) after %.1f seconds of computing: "
+                       "the system does that where memory runs out; try again with more of it free",
+                       c->name, by, strsignal(by), computed);
+    if (by == SIGXCPU || by == SIGKILL)
+        return la_fail(LA_FORMAT,
+                       "reading %s was ended by signal %d (%s), as it is after %d seconds of "
+                       "computing; the file is damaged or hostile",
+                       c->name, by, strsignal(by), seconds_of(c));
+    if (by == SIGALRM)
+        return la_fail(LA_FORMAT,
+                       "reading %s did not end within %d seconds, of which it computed for %.1f; "
+                       "the file is damaged or hostile",
+                       c->name, WAITS * c->seconds, computed);
+    return la_fail(LA_FORMAT,
+                   "reading %s ended the reader by signal %d (%s); the file is damaged or hostile",
+                   c->name, by, strsignal(by));
+}
+
 static la_status wait_for(const la_confined *c, pid_t child, const answer *a) {
-    int   how = 0;
-    pid_t got;
-    do got = waitpid(child, &how, 0);
+    struct rusage used = {0};
+    int           how = 0;
+    pid_t         got;
+    do got = wait4(child, &how, 0, &used);
     while (got < 0 && errno == EINTR);
     if (got < 0) /* somebody else waits for our children, or SIGCHLD is ignored */
         return a->finished == FINISHED
                    ? LA_OK
                    : la_fail(LA_FORMAT, "the process that reads %s was lost: %s", c->name,
                              strerror(errno));
-    int by = WIFSIGNALED(how) ? WTERMSIG(how) : 0;
-    if (by == SIGXCPU || by == SIGKILL)
-        return la_fail(LA_FORMAT,
-                       "reading %s was ended by signal %d (%s), as it is after %d seconds of "
-                       "computing%s; the file is damaged or hostile",
-                       c->name, by, strsignal(by), seconds_of(c),
-                       by == SIGKILL ? " (or when the system runs out of memory)" : "");
-    if (by)
-        return la_fail(
-            LA_FORMAT,
-            "reading %s ended the reader by signal %d (%s); the file is damaged or hostile",
-            c->name, by, strsignal(by));
+    if (WIFSIGNALED(how))
+        return ended_by(c, WTERMSIG(how), seconds_in(&used.ru_utime) + seconds_in(&used.ru_stime));
     if (WEXITSTATUS(how) != 0 || a->finished != FINISHED)
         return la_fail(
             LA_FORMAT,

@@ -43,6 +43,11 @@ static uint64_t take_text(reader *r, hid_t object, const char *name) {
     return place;
 }
 
+/* Negative: there is none, or it stands in another file. */
+static hid_t open_group(hid_t place, const char *name) {
+    return la_h5_has(place, name) ? H5Gopen2(place, name, H5P_DEFAULT) : -1;
+}
+
 /* ---- arrays ----------------------------------------------------------------------------- */
 
 /* Numbers that stand in this file: an external or virtual dataset would read other files. */
@@ -117,7 +122,7 @@ static herr_t list_array(hid_t group, const char *name, const H5L_info_t *info, 
 }
 
 static la_status list_group(reader *r, hid_t place, const char *name, int group) {
-    hid_t  g = H5Gopen2(place, name, H5P_DEFAULT);
+    hid_t  g = open_group(place, name);
     herr_t done = 0;
     if (g < 0) return LA_OK; /* who needs it will say so */
     r->group = group;
@@ -161,7 +166,7 @@ static void take_points(reader *r, hid_t group) {
 }
 
 static void take_tokenizer(reader *r) {
-    hid_t group = H5Gopen2(r->file, "tokenizer", H5P_DEFAULT);
+    hid_t group = open_group(r->file, "tokenizer");
     if (group < 0) return;
     r->head->kind = take_text(r, group, "kind");
     take_points(r, group);
@@ -171,7 +176,7 @@ static void take_tokenizer(reader *r) {
 static la_status take_optim(reader *r) {
     const la_optim_def *def;
     la_status           done = LA_OK;
-    hid_t group = la_h5_has(r->file, "optim") ? H5Gopen2(r->file, "optim", H5P_DEFAULT) : -1;
+    hid_t               group = open_group(r->file, "optim");
     if (group < 0) return LA_OK;
     r->head->optim = take_text(r, group, "name");
     if (r->head->optim && la_optim_find(at(r, r->head->optim), &def) == LA_OK)
@@ -198,7 +203,7 @@ static reader begin(const la_image *image, void *room, size_t bytes) {
 
 la_status la_decode_checkpoint(void *ctx, void *room, size_t bytes) {
     const la_image *image = ctx;
-    LA_TRY(la_h5_memory(0));
+    LA_TRY(la_h5_memory(image->n));
     reader r = begin(image, room, bytes);
     if (r.file < 0)
         return la_fail(LA_FORMAT, "%s (%zu bytes) has the right hash and HDF5 cannot read it",
@@ -221,7 +226,7 @@ static la_status take_weights(reader *r) {
     int              below = !at_root && la_h5_has(r->file, "params");
     r->group = below ? LA_FLAT_PARAMS : LA_FLAT_ROOT;
     r->head->groups = 1U << r->group;
-    hid_t group = below ? H5Gopen2(r->file, "params", H5P_DEFAULT) : r->file;
+    hid_t group = below ? open_group(r->file, "params") : r->file;
     if (group < 0)
         return la_fail(LA_FORMAT, "%s: /params is not a group that can be read", r->image->name);
     for (int i = 0; i < la_params_count(p); i++) list_wanted(r, group, la_param_name(p, i));
@@ -232,7 +237,7 @@ static la_status take_weights(reader *r) {
 
 la_status la_decode_weights(void *ctx, void *room, size_t bytes) {
     const la_image *image = ctx;
-    LA_TRY(la_h5_memory(0));
+    LA_TRY(la_h5_memory(image->n));
     reader r = begin(image, room, bytes);
     if (r.file < 0)
         return la_fail(LA_FORMAT, "%s (%zu bytes) is no HDF5 file, or a damaged one", image->name,

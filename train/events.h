@@ -2,8 +2,7 @@
  *
  * A file is records; numbers are little-endian:
  *
- *     uint64 n | uint32 mask(crc32c of these 8 bytes) | n bytes | uint32 mask(crc32c of the n
- * bytes)
+ *     uint64 n | uint32 mask(crc32c of n) | n bytes | uint32 mask(crc32c of the n bytes)
  *
  * mask(c) = (c >> 15 | c << 17) + 0xa282ead8, modulo 2^32.  The n bytes of each are a message Event
  * of protocol buffers, and the first Event says file_version "brain.Event:2".  Of tensorflow's

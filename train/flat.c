@@ -19,20 +19,35 @@ la_status la_flat_read(la_flat *f, la_confined_fn *decode, const la_params *want
                                 .memory = 4 * f->n + room + ((size_t)1 << 30),
                                 .seconds = (int)(SECONDS + f->n / BYTES_PER_SECOND)};
     LA_TRY(la_confined_run(&f->confined, decode, &image));
-    f->head = f->confined.room;
-    f->room = room;
-    return LA_OK;
+    return la_flat_take(f, f->confined.room, room);
 }
 
 void la_flat_free(la_flat *f) {
     la_confined_free(&f->confined);
     free(f->image);
+    free(f->config);
+    free(f->kind);
+    free(f->optim);
+    free(f->points);
+    free(f->line);
 }
 
-const char *la_flat_text(const la_flat *f, uint64_t at) {
-    const char *room = (const char *)f->head;
-    if (at < sizeof *f->head || at >= f->room) return NULL;
-    return memchr(room + at, 0, f->room - at) ? room + at : NULL;
+/* ---- copies ----------------------------------------------------------------------------- */
+
+/* n bytes and a 0. */
+static la_status copy(const la_flat *f, const void *from, size_t n, void *to) {
+    char *bytes = malloc(n + 1);
+    if (!bytes) return la_fail(LA_NOMEM, "no memory for %zu bytes of %s", n + 1, f->name);
+    memcpy(bytes, from, n);
+    bytes[n] = 0;
+    *(void **)to = bytes;
+    return LA_OK;
+}
+
+static la_status take_text(const la_flat *f, uint64_t at, char **text) {
+    if (at < sizeof f->head || at >= f->bytes) return LA_OK;
+    const unsigned char *from = f->room + at, *end = memchr(from, 0, f->bytes - at);
+    return end ? copy(f, from, (size_t)(end - from), text) : LA_OK;
 }
 
 /* `bytes` bytes at `at` of n, where numbers of that size may stand. */
@@ -40,36 +55,73 @@ static int within(size_t n, uint64_t at, size_t bytes, size_t size) {
     return at % size == 0 && at <= n && bytes <= n - at;
 }
 
-la_status la_flat_points(const la_flat *f, const uint32_t **points, int64_t *n) {
-    uint64_t at = f->head->points_at;
-    *points = NULL;
-    *n = f->head->points;
-    if (*n == 0) return LA_OK;
-    if (*n < 0 || *n > LA_VOCAB_MAX || at < sizeof *f->head ||
-        !within(f->room, at, (size_t)*n * sizeof **points, sizeof **points))
-        return la_fail(LA_FORMAT, "%s: the %" PRId64 " code points of its tokenizer cannot be read",
-                       f->name, *n);
-    *points = (const uint32_t *)(const void *)((const char *)f->head + at);
+static la_status take_points(la_flat *f) {
+    uint64_t at = f->head.points_at;
+    int64_t  n = f->head.points;
+    if (n <= 0 || n > LA_VOCAB_MAX || at < sizeof f->head ||
+        !within(f->bytes, at, (size_t)n * sizeof *f->points, sizeof *f->points))
+        return LA_OK;
+    return copy(f, f->room + at, (size_t)n * sizeof *f->points, &f->points);
+}
+
+static int order(int32_t group, const char *name, const la_flat_array *b) {
+    return group != b->group ? (group < b->group ? -1 : 1) : strcmp(name, b->name);
+}
+
+static int by_name(const void *a, const void *b) {
+    const la_flat_array *line = a;
+    return order(line->group, line->name, b);
+}
+
+static la_status take_lines(la_flat *f) {
+    char     shown[LA_FILE_NAME];
+    uint64_t most = (f->bytes - sizeof f->head) / sizeof *f->line;
+    f->lines = (size_t)(f->head.arrays < most ? f->head.arrays : most);
+    size_t n = f->lines * sizeof *f->line;
+    LA_TRY(copy(f, f->room + f->bytes - n, n, &f->line));
+    for (size_t i = 0; i < f->lines; i++) f->line[i].name[sizeof f->line->name - 1] = 0;
+    qsort(f->line, f->lines, sizeof *f->line, by_name);
+    for (size_t i = 1; i < f->lines; i++)
+        if (by_name(f->line + i - 1, f->line + i) == 0)
+            return la_fail(LA_FORMAT, "%s has two arrays of the name %s in one group", f->name,
+                           la_file_name(f->line[i].name, shown));
     return LA_OK;
+}
+
+la_status la_flat_take(la_flat *f, const void *room, size_t bytes) {
+    f->room = room;
+    f->bytes = bytes;
+    memcpy(&f->head, room, sizeof f->head);
+    LA_TRY(take_text(f, f->head.config, &f->config));
+    LA_TRY(take_text(f, f->head.kind, &f->kind));
+    LA_TRY(take_text(f, f->head.optim, &f->optim));
+    LA_TRY(take_points(f));
+    return take_lines(f);
+}
+
+la_status la_flat_points(const la_flat *f, const uint32_t **points, int64_t *n) {
+    *points = f->points;
+    *n = f->head.points;
+    if (*n == 0 || *points) return LA_OK;
+    return la_fail(LA_FORMAT, "%s: the %" PRId64 " code points of its tokenizer cannot be read",
+                   f->name, *n);
 }
 
 /* ---- arrays ----------------------------------------------------------------------------- */
 
-static uint64_t count(const la_flat *f) {
-    uint64_t most = (f->room - sizeof *f->head) / sizeof(la_flat_array);
-    return f->head->arrays < most ? f->head->arrays : most;
-}
+typedef struct wanted {
+    int         group;
+    const char *name;
+} wanted;
 
-static const la_flat_array *line(const la_flat *f, uint64_t i) {
-    return (const la_flat_array *)(const void *)((const char *)f->head + f->room) - 1 - i;
+static int by_wanted(const void *key, const void *line) {
+    const wanted *w = key;
+    return order(w->group, w->name, line);
 }
 
 static const la_flat_array *find(const la_flat *f, int group, const char *name) {
-    for (uint64_t i = 0; i < count(f); i++) {
-        const la_flat_array *a = line(f, i);
-        if (a->group == group && !strncmp(a->name, name, sizeof a->name)) return a;
-    }
-    return NULL;
+    wanted w = {group, name};
+    return bsearch(&w, f->line, f->lines, sizeof *f->line, by_wanted);
 }
 
 static const char *problem_text(int32_t problem) {
@@ -105,8 +157,8 @@ static la_status check_shape(const la_flat_array *a, const char *where, const ch
 /* NULL: they do not stand where they are said to. */
 static const la_real *numbers(const la_flat *f, const la_flat_array *a, int64_t n) {
     size_t bytes = (size_t)n * sizeof(la_real);
-    if (!within(a->in_room ? f->room : f->n, a->at, bytes, sizeof(la_real))) return NULL;
-    const void *at = (a->in_room ? (const unsigned char *)f->head : f->image) + a->at;
+    if (!within(a->in_room ? f->bytes : f->n, a->at, bytes, sizeof(la_real))) return NULL;
+    const void *at = (a->in_room ? f->room : f->image) + a->at;
     return at;
 }
 
@@ -114,9 +166,9 @@ la_status la_flat_numbers(const la_flat *f, int group, const char *where, const 
                           la_shape s, const la_real **x) {
     const la_flat_array *a = find(f, group, name);
     if (!a) return la_fail(LA_FORMAT, "%s/%s is missing; the model has such an array", where, name);
-    int32_t problem = a->problem,
-            n_is_known = problem == LA_FLAT_NONE || problem > LA_FLAT_NO_SHAPE;
-    if (n_is_known) LA_TRY(check_shape(a, where, name, s));
+    int32_t problem = a->problem;
+    int     shape_is_known = problem == LA_FLAT_NONE || problem > LA_FLAT_NO_SHAPE;
+    if (shape_is_known) LA_TRY(check_shape(a, where, name, s));
     *x = problem ? NULL : numbers(f, a, la_len(s));
     if (!*x) return la_fail(LA_FORMAT, "%s/%s %s", where, name, problem_text(problem));
     int64_t bad = la_find_nonfinite((size_t)la_len(s), *x);
@@ -136,17 +188,13 @@ la_status la_flat_check(const la_flat *f, int group, const char *where, const la
 }
 
 la_status la_flat_no_more(const la_flat *f, int group, const char *where, const la_params *p) {
-    char name[LA_FILE_NAME], shown[LA_FILE_NAME];
+    char shown[LA_FILE_NAME];
     int  tied = la_param_find(p, LA_EMBEDDING) != LA_NO_PARAM;
-    for (uint64_t i = 0; i < count(f); i++) {
-        const la_flat_array *a = line(f, i);
-        memcpy(name, a->name, sizeof name);
-        name[sizeof name - 1] = 0;
-        if (a->group == group && la_param_find(p, name) == LA_NO_PARAM &&
-            !(tied && !strcmp(name, LA_HEAD)))
+    for (const la_flat_array *a = f->line; a < f->line + f->lines; a++)
+        if (a->group == group && la_param_find(p, a->name) == LA_NO_PARAM &&
+            !(tied && !strcmp(a->name, LA_HEAD)))
             return la_fail(LA_FORMAT, "%s/%s belongs to no parameter of the model", where,
-                           la_file_name(name, shown));
-    }
+                           la_file_name(a->name, shown));
     return LA_OK;
 }
 

@@ -53,23 +53,33 @@ typedef struct la_flat_head {      /* at byte 0 of the room; places are bytes of
     uint32_t  groups;              /* bit i: group i is there                            */
 } la_flat_head;
 
+/* All but the numbers is copied out of the room before it is looked at: a process that the child
+ * started may still see it and change it.  Numbers that are changed then are other weights, and
+ * lead nowhere. */
 typedef struct la_flat {
-    char                name[LA_FILE_NAME]; /* for sentences                                 */
-    unsigned char      *image;              /* the whole file                                */
-    size_t              n;
-    const la_flat_head *head;
-    size_t              room; /* bytes from the head on */
-    la_confined         confined;
+    char                 name[LA_FILE_NAME]; /* for sentences                              */
+    unsigned char       *image;              /* the whole file                             */
+    size_t               n;
+    la_flat_head         head;
+    char                *config, *kind, *optim; /* NULL: none, or it has no end            */
+    uint32_t            *points;
+    la_flat_array       *line; /* by group and name, no two alike                          */
+    size_t               lines;
+    const unsigned char *room;
+    size_t               bytes; /* of the room */
+    la_confined          confined;
 } la_flat;
 
 /* decode, one of decode.h, reads f->image in a confined process; `wanted` is handed on to it. Fails
- * as la_confined_run(). */
+ * as la_confined_run() and la_flat_take(). */
 la_status la_flat_read(la_flat *f, la_confined_fn *decode, const la_params *wanted, size_t room);
+/* What a room of so many bytes says, which must outlive *f.  LA_FORMAT: two arrays have one name.
+ * LA_NOMEM.  *f needs la_flat_free() in any case. */
+la_status la_flat_take(la_flat *f, const void *room, size_t bytes);
 void      la_flat_free(la_flat *f); /* the image too */
 
-const char *la_flat_text(const la_flat *f, uint64_t at); /* NULL: none, or it has no end */
 /* *points is NULL with *n = 0 where none are stored. */
-la_status   la_flat_points(const la_flat *f, const uint32_t **points, int64_t *n);
+la_status la_flat_points(const la_flat *f, const uint32_t **points, int64_t *n);
 
 /* The numbers of an array, which must be there in shape s, and finite.  where: the subject of the
  * sentences, as in "run/last.h5: /params". */

@@ -1,4 +1,4 @@
-/* folder.c -- the folder of a run: checkpoints in rotation, metrics, samples. */
+/* folder.c -- the folder of a run: made, locked, cleared; metrics and samples. */
 #include "train/folder.h"
 
 #include <dirent.h>
@@ -11,27 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tensor/blas.h"
-#include "tensor/parallel.h"
-#include "tensor/vec.h"
-#include "train/save_file.h"
-#include "train/system.h"
-#include "train/text_stream.h"
-
 char *la_folder_path(const char *dir, const char *name) {
     size_t n = strlen(dir) + strlen(name) + 2;
     char  *p = malloc(n);
     if (p) snprintf(p, n, "%s/%s", dir, name);
     return p;
-}
-
-static char *numbered(const char *dir, int64_t i) { /* last.h5, last.1.h5, ... */
-    char name[48];
-    if (i)
-        snprintf(name, sizeof name, "last.%lld.h5", (long long)i);
-    else
-        snprintf(name, sizeof name, "last.h5");
-    return la_folder_path(dir, name);
 }
 
 la_status la_folder_make(const char *dir) {
@@ -55,24 +39,19 @@ la_status la_folder_make(const char *dir) {
                    made == EEXIST ? "it is a file" : strerror(made));
 }
 
-/* What a killed run may leave: the temporaries of saving and of cutting the metrics. */
+/* What a killed run may leave: the temporaries of saving and of making metrics.csv anew, and
+ * metrics.jsonl.tmp, which earlier versions wrote. */
 static int is_temporary(const char *name) {
     return !strncmp(name, "last.h5.tmp.", 12) || !strncmp(name, "best.h5.tmp.", 12) ||
            !strncmp(name, "run.json.tmp.", 13) || !strcmp(name, "last.old.tmp") ||
-           !strcmp(name, "metrics.csv.tmp");
-}
-
-static int is_checkpoint(const char *name) {
-    if (!strcmp(name, "best.h5") || !strcmp(name, "last.h5")) return 1;
-    size_t digits = strncmp(name, "last.", 5) ? 0 : strspn(name + 5, "0123456789");
-    return digits && !strcmp(name + 5 + digits, ".h5");
+           !strcmp(name, "metrics.csv.tmp") || !strcmp(name, "metrics.jsonl.tmp");
 }
 
 static int is_ours(const char *name) {
     static const char *const names[] = {"run.json", "metrics.jsonl", "metrics.csv", "samples.txt"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i])) return 1;
-    return is_checkpoint(name) || la_events_name(name) || is_temporary(name);
+    return la_folder_checkpoint_name(name) || la_events_name(name) || is_temporary(name);
 }
 
 /* NEW: there must be nothing.  OVERWRITE: removes what a run writes.  RESUME: removes temporaries
@@ -199,158 +178,4 @@ void la_folder_sample(la_folder *s, int64_t step, const char *text) {
     if (f && fclose(f)) ok = 0;
     if (!ok) fprintf(stderr, "warning: cannot write %s/samples.txt; training goes on\n", s->dir);
     free(path);
-}
-
-static void print_run(FILE *f, const la_config *c, int argc, char **argv, int64_t corpus_bytes,
-                      uint64_t corpus_hash) {
-    char number[LA_NUMBER_TEXT], cpu[LA_PROCESSOR];
-    fprintf(f, "{\n  \"program\": \"lina " LA_VERSION "\",\n  \"argv\": [");
-    for (int i = 0; i < argc; i++) {
-        if (i) fputs(", ", f);
-        la_json_string(argv[i], f);
-    }
-    fprintf(f, "],\n  \"blas\": ");
-    la_json_string(la_blas_name(), f);
-    fprintf(f, ",\n  \"vectors\": \"%s\",\n  \"precision\": %d,\n  \"processor\": ",
-            la_vec_table()->name, LA_REAL_BITS);
-    la_json_string(la_processor_name(cpu), f);
-    fprintf(f,
-            ",\n  \"threads\": %d,\n  \"corpus_bytes\": %lld,\n  \"corpus_hash\": \"%016llx\",\n  "
-            "\"config\": {",
-            la_threads(), (long long)corpus_bytes, (unsigned long long)corpus_hash);
-    for (int i = 0, any = 0; i < LA_N_OPTIONS; i++) {
-        const la_option *o = la_options + i;
-        if (!(o->tools & LA_TOOL_TRAIN)) continue;
-        const char *value = la_config_value(c, i, number);
-        fprintf(f, "%s\n    \"%s\": ", any++ ? "," : "", o->name);
-        if (o->type == LA_INT || o->type == LA_REAL)
-            fputs(value, f);
-        else if (o->type == LA_FLAG)
-            fputs(!strcmp(value, "on") ? "true" : "false", f);
-        else
-            la_json_string(value, f);
-    }
-    fputs("\n  }\n}\n", f);
-}
-
-la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **argv,
-                             int64_t corpus_bytes, uint64_t corpus_hash) {
-    char  *path = la_folder_path(s->dir, "run.json"), *text = NULL;
-    size_t n = 0;
-    FILE  *f = path ? la_text_stream(&text, &n) : NULL;
-    if (f) print_run(f, c, argc, argv, corpus_bytes, corpus_hash);
-    int       ok = f && !ferror(f);
-    la_status done = f && fclose(f) == 0 && ok
-                         ? la_file_put(path, (const unsigned char *)text, n)
-                         : la_fail(LA_NOMEM, "no memory for %s/run.json", s->dir);
-    free(text);
-    free(path);
-    return done;
-}
-
-/* A checkpoint that --keep asks for is lost: no failure of saving, and not silent. */
-static void not_kept(const char *path, int error) {
-    fprintf(stderr, "warning: cannot keep %s as one of --keep: %s; training goes on\n", path,
-            strerror(error));
-}
-
-/* The checkpoint before, under the name `old`, becomes last.1.h5, and so on. */
-static void rotate(la_folder *s, const char *old) {
-    for (int64_t i = s->keep - 1; i > 0; i--) {
-        char       *newer = numbered(s->dir, i - 1), *older = numbered(s->dir, i);
-        const char *from = i == 1 ? old : newer;
-        if (!newer || !older)
-            not_kept(old, ENOMEM);
-        else if (rename(from, older) != 0 && errno != ENOENT) /* there are not so many yet */
-            not_kept(from, errno);
-        free(newer);
-        free(older);
-    }
-}
-
-la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params *p,
-                              const la_optim *o, const la_tokenizer *k) {
-    char     *old = la_folder_path(s->dir, "last.old.tmp"), *path = numbered(s->dir, 0);
-    la_status status = old && path ? LA_OK : la_fail(LA_NOMEM, "no memory to save");
-    if (status == LA_OK) {
-        int kept = s->keep > 1 && link(path, old) == 0; /* a second name */
-        int error = s->keep > 1 && !kept && errno != ENOENT ? errno : 0;
-        status = la_checkpoint_save(path, r, p, o, k);
-        if (status == LA_OK && error) not_kept(path, error);
-        if (kept && status == LA_OK) rotate(s, old);
-        unlink(old); /* still there if nothing was saved */
-    }
-    free(old);
-    free(path);
-    return status;
-}
-
-la_status la_folder_save_best(la_folder *s, const la_record *r, const la_params *p,
-                              const la_optim *o, const la_tokenizer *k) {
-    char     *path = la_folder_path(s->dir, "best.h5");
-    la_status status =
-        path ? la_checkpoint_save(path, r, p, o, k) : la_fail(LA_NOMEM, "no memory to save");
-    free(path);
-    return status;
-}
-
-/* Keeps the newer of *best and the checkpoint at path, which it takes over; this, if both are of
- * one step.  LA_NOMEM: whether it is the newer one is not known. */
-static la_status consider(char *path, la_checkpoint **best, char **best_path) {
-    la_checkpoint *c = NULL;
-    la_status s = path ? la_checkpoint_open(&c, path) : la_fail(LA_NOMEM, "no memory for a name");
-    if (s != LA_OK && s != LA_NOMEM) {
-        fprintf(stderr, "skipped %s: %s\n", path, la_error());
-        s = LA_OK;
-    }
-    if (c && (!*best || la_checkpoint_record(c)->step >= la_checkpoint_record(*best)->step)) {
-        la_checkpoint_close(*best);
-        free(*best_path);
-        *best = c;
-        *best_path = path;
-        return s;
-    }
-    la_checkpoint_close(c);
-    free(path);
-    return s;
-}
-
-static int filter(const struct dirent *e) { return is_checkpoint(e->d_name); }
-
-/* All that are there, whatever is missing in between; in the order of their names, in which last.h5
- * comes last. */
-static la_status find_newest(const char *dir, la_checkpoint **c, char **path) {
-    struct dirent **found = NULL;
-    la_status       s = LA_OK;
-    int             n = scandir(dir, &found, filter, alphasort);
-    if (n < 0 && errno == ENOMEM) return la_fail(LA_NOMEM, "no memory to look into %s", dir);
-    for (int i = 0; i < n; i++) {
-        if (s == LA_OK) s = consider(la_folder_path(dir, found[i]->d_name), c, path);
-        free(found[i]);
-    }
-    free(found);
-    LA_TRY(s);
-    return *c ? LA_OK : la_fail(LA_FORMAT, "there is no checkpoint to resume from in %s", dir);
-}
-
-la_status la_folder_find(const char *dir, const char *which, la_checkpoint **c, char **path) {
-    *c = NULL;
-    *path = NULL;
-    if (!strcmp(which, "auto")) {
-        la_status s = find_newest(dir, c, path);
-        if (s == LA_OK) return s;
-        la_checkpoint_close(*c);
-        free(*path);
-        *c = NULL;
-        *path = NULL;
-        return s;
-    }
-    *path = !strcmp(which, "last")   ? la_folder_path(dir, "last.h5")
-            : !strcmp(which, "best") ? la_folder_path(dir, "best.h5")
-                                     : strdup(which);
-    la_status s = *path ? la_checkpoint_open(c, *path) : la_fail(LA_NOMEM, "no memory for a name");
-    if (s == LA_OK) return s;
-    free(*path);
-    *path = NULL;
-    return la_fail(s == LA_NOMEM ? s : LA_FORMAT, "%s", la_error());
 }

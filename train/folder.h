@@ -58,6 +58,8 @@ la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params 
 la_status la_folder_save_best(la_folder *s, const la_record *r, const la_params *p,
                               const la_optim *o, const la_tokenizer *k);
 
+int la_folder_checkpoint_name(const char *name); /* whether a file is named like one of these */
+
 /* Opens what --resume names: "last", "best", a path, or "auto": the newest valid one in dir; what
  * was skipped, and why, goes to stderr.  LA_FORMAT if there is none. */
 la_status la_folder_find(const char *dir, const char *which, la_checkpoint **c, char **path);

@@ -30,7 +30,7 @@ static la_status check_tied(const la_flat *f, int group, const char *where, cons
 
 la_status la_weights_take(const la_flat *f, la_params *p) {
     char where[LA_FLAT_WHERE];
-    int  group = f->head->groups >> LA_FLAT_ROOT & 1 ? LA_FLAT_ROOT : LA_FLAT_PARAMS;
+    int  group = f->head.groups >> LA_FLAT_ROOT & 1 ? LA_FLAT_ROOT : LA_FLAT_PARAMS;
     snprintf(where, sizeof where, "%s: %s", f->name, group == LA_FLAT_ROOT ? "" : "/params");
     LA_TRY(la_flat_check(f, group, where, p));
     LA_TRY(check_tied(f, group, where, p));

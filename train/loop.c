@@ -105,6 +105,7 @@ static la_record record(const la_run_state *r) {
 
 int la_run_save(la_run_state *r, int best) {
     la_record rec = record(r);
+    la_append_warn(&r->folder.metrics, la_append_flush(&r->folder.metrics));
     la_status s = (best ? la_folder_save_best : la_folder_save_last)(
         &r->folder, &rec, r->trainer.lm->params, &r->trainer.optim, r->texts.tokenizer);
     if (s == LA_OK) {
@@ -148,12 +149,18 @@ static la_status after_step(la_run_state *r, const la_step *s) {
     la_folder_metrics(&r->folder, &m);
     show(r, &m);
     int64_t every = r->c->save_interval ? r->c->save_interval : r->c->eval_interval;
-    /* After the line: a checkpoint never is ahead of the metrics. */
+    /* After the line: a checkpoint is not ahead of the metrics, unless these cannot be written.
+     * Their lines then wait in memory, and each save tries again. */
     la_run_save_best(r);
     if (la_signal_stop()) return LA_OK;
     if (s && (r->step % every == 0 || r->step == r->c->max_iters || la_signal_save()))
         la_run_save(r, 0);
-    if (r->c->sample_every && r->step && r->step % r->c->sample_every == 0) return sample(r);
+    if (!r->c->sample_every || !r->step || r->step % r->c->sample_every) return LA_OK;
+    la_status sampled = sample(r);
+    if (sampled != LA_NOMEM) return sampled;
+    la_run_clear_bar(r); /* no reason to lose a training */
+    fprintf(stderr, "warning: no sample at step %lld: %s; training goes on\n", (long long)r->step,
+            la_error());
     return LA_OK;
 }
 

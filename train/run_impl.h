@@ -1,5 +1,6 @@
-/* run_impl.h -- what the files of a training share: run.c (what comes before and after), loop.c
- * (the steps) and recover.c (steps that are not finite).  Nobody else includes this. */
+/* run_impl.h -- what the files of a training share: run.c (what comes before and after), resume.c
+ * (what is taken over from a checkpoint), loop.c (the steps), recover.c (steps that are not finite)
+ * and dry_run.c (no training).  Nobody else includes this. */
 #ifndef LA_RUN_IMPL_H
 #define LA_RUN_IMPL_H
 #include "train/folder.h"
@@ -33,6 +34,23 @@ typedef struct la_run_state {
     la_spikes      spikes;
     la_memory_plan plan;
 } la_run_state;
+
+/* Opens what --resume or --init-from names, and takes over the options it was made with. */
+la_status la_run_open_saved(la_run_state *r);
+/* LA_DATA: the run was trained on another text. */
+la_status la_run_check_corpus(const la_run_state *r);
+/* Weights and, of a run that is resumed, moments, step and best loss. */
+la_status la_run_load_weights(la_run_state *r);
+/* The checkpoints that are in the folder already; a run resumed from elsewhere has none of its own.
+ */
+void      la_run_note_saved(la_run_state *r);
+
+/* Both print the loss and write nothing. */
+la_status la_run_dry(la_run_state *r);
+la_status la_run_eval_only(la_run_state *r);
+
+int  la_run_print_value(const char *value); /* of an option; its columns */
+void la_run_print_loss(const la_run_state *r, double loss);
 
 /* Steps from r->step to --max-iters, or until a signal, --patience or --stop-at ends them. */
 la_status  la_run_loop(la_run_state *r);

@@ -3,9 +3,15 @@
  * A file is a block of LA_BLOCK bytes and then an image (here an HDF5 file, which may begin at byte
  * 512: HDF5 calls what stands before a user block).  All numbers are little-endian:
  *
- *     0   8 bytes   magic, made like PNG's: a high bit, a name, the line ends that careless copying
- * changes 8   uint64    format 16   uint64    bytes of the image 24   uint64    data/hash.h over
- * the block (with 0 in this place) and the image 32             zeros
+ *      0   8 bytes   magic, made like PNG's: a high bit, a name, line ends that copying changes
+ *
+ *      8   uint64    format
+ *
+ *     16   uint64    bytes of the image
+ *
+ *     24   uint64    data/hash.h over the block (with 0 in this place) and the image
+ *
+ *     32             zeros
  *
  * The hash guards against damage, not against a person: whoever edits a file can compute it again.
  * What comes of that is confined.h's.

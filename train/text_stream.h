@@ -1,7 +1,8 @@
 /* text_stream.h -- a stream into memory, as open_memstream(), whose losses are told.
  *
  * glibc's own goes on where there is no memory for more: a piece is missing, and neither ferror()
- * nor fclose() says so; or fclose() succeeds and the text is NULL. */
+ * nor fclose() says so; or fclose() succeeds and the text is NULL.  Needs fopencookie(), which
+ * Linux has with glibc and with musl. */
 #ifndef LA_TEXT_STREAM_H
 #define LA_TEXT_STREAM_H
 #include <stdio.h>

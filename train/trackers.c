@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "train/folder.h"
+
 static double wall_time(void) {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
@@ -30,25 +32,35 @@ static int copy_lines(FILE *in, FILE *out) {
     return ok && feof(in) && !ferror(in) && fflush(out) == 0;
 }
 
-/* A new file takes the place of metrics.csv: either one is whole, whenever the run is killed. Lines
- * are added to it through t->csv. */
-static la_status write_csv(la_trackers *t) {
-    FILE *in = fopen(t->jsonl_path, "r"), *out = NULL;
-    char *next = malloc(strlen(t->csv_path) + 5);
-    int   ok = in && next;
-    if (ok) {
-        sprintf(next, "%s.tmp", t->csv_path);
-        ok = (out = fopen(next, "w")) != NULL && copy_lines(in, out);
-    }
-    int error = ok ? 0 : errno;
+static la_status write_next(const la_trackers *t) {
+    FILE *in = fopen(t->jsonl_path, "r"), *out = in ? fopen(t->csv_next, "w") : NULL;
+    int   ok = out && copy_lines(in, out), error = ok ? 0 : errno;
     if (in) fclose(in);
     if (out && fclose(out) != 0 && ok) ok = 0, error = errno;
-    if (ok && rename(next, t->csv_path) != 0) ok = 0, error = errno;
-    if (!ok && next) unlink(next);
-    free(next);
-    if (!ok) return la_fail(LA_IO, "cannot write %s: %s", t->csv_path, strerror(error));
+    if (ok) return LA_OK;
+    if (out) unlink(t->csv_next);
+    return la_fail(error == ENOMEM ? LA_NOMEM : LA_IO, "cannot write %s: %s", t->csv_path,
+                   strerror(error));
+}
+
+/* A new file takes the place of metrics.csv: either one is whole, whenever the run is killed.  It
+ * is open before it does, so that lines go on to be added to the old one if that fails. */
+static la_status write_csv(la_trackers *t) {
+    la_append next = {0};
+    LA_TRY(write_next(t));
+    la_status s = la_append_open(&next, t->csv_next, 0, -1);
+    if (s == LA_OK) s = la_append_rename(&next, t->csv_path);
+    if (s != LA_OK) {
+        la_append_close(&next);
+        unlink(t->csv_next);
+        return s;
+    }
+    next.told = t->csv.told;
+    t->csv.n = 0; /* metrics.jsonl has these lines, and so has the new file */
+    t->csv.lost = 0;
     la_append_close(&t->csv);
-    return la_append_open(&t->csv, t->csv_path, 0, -1);
+    t->csv = next;
+    return LA_OK;
 }
 
 static void add_csv_line(la_trackers *t, const la_metrics *m) {
@@ -65,20 +77,14 @@ static void add_event(la_trackers *t, int64_t step, int n, const la_scalar *scal
 
 /* --- both --- */
 
-static char *path_of(const char *dir, const char *name) {
-    size_t n = strlen(dir) + strlen(name) + 2;
-    char  *p = malloc(n);
-    if (p) snprintf(p, n, "%s/%s", dir, name);
-    return p;
-}
-
 la_status la_trackers_open(la_trackers *t, const char *dir, int csv, int tensorboard,
                            int64_t resumed) {
     *t = (la_trackers){0};
     if (csv) {
-        t->csv_path = path_of(dir, "metrics.csv");
-        t->jsonl_path = path_of(dir, "metrics.jsonl");
-        if (!t->csv_path || !t->jsonl_path)
+        t->csv_path = la_folder_path(dir, "metrics.csv");
+        t->csv_next = la_folder_path(dir, "metrics.csv.tmp");
+        t->jsonl_path = la_folder_path(dir, "metrics.jsonl");
+        if (!t->csv_path || !t->csv_next || !t->jsonl_path)
             return la_fail(LA_NOMEM, "no memory for the name %s", dir);
         LA_TRY(write_csv(t));
     }
@@ -92,6 +98,7 @@ la_status la_trackers_open(la_trackers *t, const char *dir, int csv, int tensorb
 void la_trackers_close(la_trackers *t) {
     la_append_close(&t->csv);
     free(t->csv_path);
+    free(t->csv_next);
     free(t->jsonl_path);
     la_append_close(&t->events);
     *t = (la_trackers){0};

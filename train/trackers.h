@@ -11,8 +11,8 @@
 #include "train/report.h"
 
 typedef struct la_trackers {
-    char     *csv_path, *jsonl_path; /* NULL: not asked for */
-    la_append csv;                   /* a piece is a line */
+    char     *csv_path, *csv_next, *jsonl_path; /* NULL: not asked for */
+    la_append csv;                              /* a piece is a line */
     la_events events;
 } la_trackers;
 

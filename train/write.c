@@ -32,8 +32,9 @@ la_status la_write_plan(const la_lm *lm, const la_tokenizer *k, const la_writing
     la_sampler_cfg cfg = w->sampler;
     la_status      s = encode(k, w->prompt, &ids, &n);
     free(ids);
+    LA_TRY(s);
     cfg.capacity = n + w->tokens;
-    return s == LA_OK ? la_sampler_plan(lm, &cfg, n, bytes) : s;
+    return la_sampler_plan(lm, &cfg, n, bytes);
 }
 
 static la_status write_tokens(la_sampler *s, const la_tokenizer *k, const la_writing *w,
@@ -55,8 +56,10 @@ la_status la_write_text(const la_lm *lm, const la_tokenizer *k, const la_writing
     la_sampler    *s = NULL;
     la_sampler_cfg cfg = w->sampler;
     la_status      status = encode(k, w->prompt, &ids, &n);
-    cfg.capacity = n + w->tokens;
-    if (status == LA_OK) status = la_sampler_create(&s, lm, &cfg);
+    if (status == LA_OK) {
+        cfg.capacity = n + w->tokens;
+        status = la_sampler_create(&s, lm, &cfg);
+    }
     if (status == LA_OK) status = la_sampler_prompt(s, ids, n);
     if (status == LA_OK) {
         fputs(w->prompt, out);

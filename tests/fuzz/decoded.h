@@ -38,14 +38,16 @@ static inline void fuzz_take_all(const la_checkpoint *c) {
 /* All that is made of what a confined process left in the room: of a checkpoint, and of a file from
  * elsewhere.  Room and image have the size that is asked for, so that a byte past their end is not
  * read unseen. */
-static inline void fuzz_take_room(const uint8_t *image, size_t n, void *room, size_t bytes) {
-    la_checkpoint c = {.flat = {.name = "the file", .n = n, .head = room, .room = bytes}};
+static inline void fuzz_take_room(const uint8_t *image, size_t n, const void *room, size_t bytes) {
+    la_checkpoint c = {.flat = {.name = "the file", .n = n}};
     c.flat.image = malloc(n ? n : 1);
     HOLDS(c.flat.image);
     if (n) memcpy(c.flat.image, image, n);
-    if (fuzz_worked(la_checkpoint_take(&c))) fuzz_take_all(&c);
-    fuzz_worked(la_weights_take(&c.flat, fuzz_optim()->params));
-    free(c.flat.image);
+    if (fuzz_worked(la_flat_take(&c.flat, room, bytes))) {
+        if (fuzz_worked(la_checkpoint_take(&c))) fuzz_take_all(&c);
+        fuzz_worked(la_weights_take(&c.flat, fuzz_optim()->params));
+    }
+    la_flat_free(&c.flat);
 }
 
 static inline void fuzz_decode(la_confined_fn *decode, uint8_t *image, size_t n) {

@@ -1,0 +1,130 @@
+/* rotation.c -- the checkpoints in the folder of a run: saved, kept, found again. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "train/folder.h"
+
+static char *numbered(const char *dir, int64_t i) { /* last.h5, last.1.h5, ... */
+    char name[48];
+    if (i)
+        snprintf(name, sizeof name, "last.%lld.h5", (long long)i);
+    else
+        snprintf(name, sizeof name, "last.h5");
+    return la_folder_path(dir, name);
+}
+
+int la_folder_checkpoint_name(const char *name) {
+    if (!strcmp(name, "best.h5") || !strcmp(name, "last.h5")) return 1;
+    size_t digits = strncmp(name, "last.", 5) ? 0 : strspn(name + 5, "0123456789");
+    return digits && !strcmp(name + 5 + digits, ".h5");
+}
+
+/* A checkpoint that --keep asks for is lost: no failure of saving, and not silent. */
+static void not_kept(const char *path, int error) {
+    fprintf(stderr, "warning: cannot keep %s as one of --keep: %s; training goes on\n", path,
+            strerror(error));
+}
+
+/* The checkpoint before, under the name `old`, becomes last.1.h5, and so on. */
+static void rotate(la_folder *s, const char *old) {
+    for (int64_t i = s->keep - 1; i > 0; i--) {
+        char       *newer = numbered(s->dir, i - 1), *older = numbered(s->dir, i);
+        const char *from = i == 1 ? old : newer;
+        if (!newer || !older)
+            not_kept(old, ENOMEM);
+        else if (rename(from, older) != 0 && errno != ENOENT) /* there are not so many yet */
+            not_kept(from, errno);
+        free(newer);
+        free(older);
+    }
+}
+
+la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params *p,
+                              const la_optim *o, const la_tokenizer *k) {
+    char     *old = la_folder_path(s->dir, "last.old.tmp"), *path = numbered(s->dir, 0);
+    la_status status = old && path ? LA_OK : la_fail(LA_NOMEM, "no memory to save");
+    if (status == LA_OK) {
+        int kept = s->keep > 1 && link(path, old) == 0; /* a second name */
+        int error = s->keep > 1 && !kept && errno != ENOENT ? errno : 0;
+        status = la_checkpoint_save(path, r, p, o, k);
+        if (status == LA_OK && error) not_kept(path, error);
+        if (kept && status == LA_OK) rotate(s, old);
+        unlink(old); /* still there if nothing was saved */
+    }
+    free(old);
+    free(path);
+    return status;
+}
+
+la_status la_folder_save_best(la_folder *s, const la_record *r, const la_params *p,
+                              const la_optim *o, const la_tokenizer *k) {
+    char     *path = la_folder_path(s->dir, "best.h5");
+    la_status status =
+        path ? la_checkpoint_save(path, r, p, o, k) : la_fail(LA_NOMEM, "no memory to save");
+    free(path);
+    return status;
+}
+
+/* Keeps the newer of *best and the checkpoint at path, which it takes over; this, if both are of
+ * one step.  LA_NOMEM: whether it is the newer one is not known. */
+static la_status consider(char *path, la_checkpoint **best, char **best_path) {
+    la_checkpoint *c = NULL;
+    la_status s = path ? la_checkpoint_open(&c, path) : la_fail(LA_NOMEM, "no memory for a name");
+    if (s != LA_OK && s != LA_NOMEM) {
+        fprintf(stderr, "skipped %s: %s\n", path, la_error());
+        s = LA_OK;
+    }
+    if (c && (!*best || la_checkpoint_record(c)->step >= la_checkpoint_record(*best)->step)) {
+        la_checkpoint_close(*best);
+        free(*best_path);
+        *best = c;
+        *best_path = path;
+        return s;
+    }
+    la_checkpoint_close(c);
+    free(path);
+    return s;
+}
+
+static int filter(const struct dirent *e) { return la_folder_checkpoint_name(e->d_name); }
+
+/* All that are there, whatever is missing in between; in the order of their names, in which last.h5
+ * comes last. */
+static la_status find_newest(const char *dir, la_checkpoint **c, char **path) {
+    struct dirent **found = NULL;
+    la_status       s = LA_OK;
+    int             n = scandir(dir, &found, filter, alphasort);
+    if (n < 0 && errno == ENOMEM) return la_fail(LA_NOMEM, "no memory to look into %s", dir);
+    for (int i = 0; i < n; i++) {
+        if (s == LA_OK) s = consider(la_folder_path(dir, found[i]->d_name), c, path);
+        free(found[i]);
+    }
+    free(found);
+    LA_TRY(s);
+    return *c ? LA_OK : la_fail(LA_FORMAT, "there is no checkpoint to resume from in %s", dir);
+}
+
+la_status la_folder_find(const char *dir, const char *which, la_checkpoint **c, char **path) {
+    *c = NULL;
+    *path = NULL;
+    if (!strcmp(which, "auto")) {
+        la_status s = find_newest(dir, c, path);
+        if (s == LA_OK) return s;
+        la_checkpoint_close(*c);
+        free(*path);
+        *c = NULL;
+        *path = NULL;
+        return s;
+    }
+    *path = !strcmp(which, "last")   ? la_folder_path(dir, "last.h5")
+            : !strcmp(which, "best") ? la_folder_path(dir, "best.h5")
+                                     : strdup(which);
+    la_status s = *path ? la_checkpoint_open(c, *path) : la_fail(LA_NOMEM, "no memory for a name");
+    if (s == LA_OK) return s;
+    free(*path);
+    *path = NULL;
+    return la_fail(s == LA_NOMEM ? s : LA_FORMAT, "%s", la_error());
+}
