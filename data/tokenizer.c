@@ -75,7 +75,7 @@ static la_status no_id(la_text text, uint32_t point, int64_t position) {
     }
     return la_fail(LA_DATA,
                    "%s has the character %s%sU+%04" PRIX32 "%s at position %" PRId64 ", which the "
-                   "model's text did not contain; remove it or train with --tokenizer=byte",
+                   "model's text did not contain; remove it, or train a new model on a text that has it",
                    text.what, quoted, control ? "" : "(", point, control ? "" : ")", position);
 }
 

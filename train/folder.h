@@ -20,6 +20,7 @@ typedef struct la_folder {
     int64_t     last_line; /* step of the last line of metrics.jsonl; -1: none */
     double      elapsed_s; /* of the lines that stayed on resuming, the last; 0: none */
     int64_t     skipped;   /* of the line of the step that is resumed; 0: none */
+    int         saved;     /* last.h5, by this run: it is whole */
     int         lock;      /* the folder, locked against a second run; -1: not open */
     la_trackers trackers;  /* la_trackers_open them after the folder */
 } la_folder;

@@ -67,7 +67,7 @@ la_status la_run_open_saved(la_run_state *r) {
     if (s == LA_OK && r->resumes && !strcmp(c->data, "-") && !c->eval_only)
         s = la_fail(
             LA_ARG,
-            "a text from standard input cannot be read again, so this run cannot be resumed");
+            "a text from standard input cannot be read again: go on with --data FILE of the same text");
     return s;
 }
 

@@ -57,7 +57,7 @@ static void show_plan(const la_run_state *r) {
     if (la_params_frozen_numbers(p))
         printf(", and %lld numbers that are not trained", (long long)la_params_frozen_numbers(p));
     const la_memory_plan *m = &r->plan;
-    printf("; memory %.1f MiB at most: weights, gradients and optimiser %.1f, step %.1f "
+    printf("; memory about %.1f MiB: weights, gradients and optimiser %.1f, step %.1f "
            "(%.1f without sharing), evaluation %.1f, saving %.1f, samples %.1f, text %.1f, "
            "program %.1f; %d threads\n",
            (double)la_memory_plan_peak(m) / 0x1p20, (double)m->train.model / 0x1p20,
@@ -66,7 +66,8 @@ static void show_plan(const la_run_state *r) {
            (double)m->sampling / 0x1p20, (double)(m->text + m->mapped) / 0x1p20,
            (double)m->start / 0x1p20, la_threads());
     if (!strcmp(c->data, "-") && !c->dry_run && !c->eval_only)
-        printf("the text comes from standard input: this run cannot be resumed\n");
+        printf("the text comes from standard input: this run can be resumed only with --data FILE "
+               "of the same text\n");
     if (c->warmup_iters >= c->max_iters && c->max_iters && !c->eval_only)
         printf("note: the learning rate rises for %lld steps and this run has %lld: for a short "
                "run, --warmup-iters "
@@ -94,8 +95,10 @@ static void print_done(const la_run_state *r) {
         printf("NOT saved");
     else
         printf("%s/%s", r->dir, r->best_saved >= 0 ? "best.h5" : "last.h5");
-    if (isfinite(r->best_val) && r->best_step != r->step)
-        printf(" (best: step %lld, %.4f)", (long long)r->best_step, r->best_val);
+    int saved = r->best_saved == r->best_step;
+    if (isfinite(r->best_val) && (r->best_step != r->step || !saved))
+        printf(" (best: step %lld, %.4f%s)", (long long)r->best_step, r->best_val,
+               saved ? "" : ", NOT saved");
     putchar('\n');
 }
 
@@ -148,8 +151,9 @@ static la_status stopped(la_run_state *r, int *signal) {
             *signal = 0;
             return best_not_saved(r);
         }
-        printf("stopped by %s after step %lld; go on with: train --resume --out-dir %s\n", name,
-               (long long)r->step, r->dir);
+        printf("stopped by %s after step %lld; go on with: train --resume --out-dir %s%s\n", name,
+               (long long)r->step, r->dir,
+               strcmp(r->c->data, "-") ? "" : " --data FILE, the same text");
         return LA_OK;
     }
     char how[64];

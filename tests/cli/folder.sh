@@ -83,6 +83,13 @@ damage last.h5 best.h5 last.2.h5
 newest "damaged ones" last.1.h5
 for file in last.h5 best.h5 last.2.h5; do skips "$file"; done
 check "nothing else was skipped" test "$(grep -c '^skipped' err)" = 3
+# what is damaged takes no place in the row
+some best.h5
+damage last.h5
+cp some/last.1.h5 good.h5
+run 0 train --resume --out-dir=some
+skips last.h5
+check "the good one stays" cmp some/last.1.h5 good.h5
 some
 damage last.h5 best.h5 last.1.h5 last.2.h5 last.3.h5
 run 4 train --resume=auto --out-dir=some

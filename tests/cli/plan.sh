@@ -17,7 +17,7 @@ check "the time is that of steps and evaluations" awk 'match($0, /loss.*/) {
     if (w[i] == "s)") all = w[i - 1] }
   off = all - (25 * step + 4 * evaluation) / 1e3
   exit !(step > 0 && evaluation > 0 && off < .002 && off > -.002) }' <(grep '^dry run' out)
-out_says '^[0-9]+ parameters; memory [0-9.]+ MiB at most: .* step [0-9.]+ .*, evaluation [0-9.]+, saving [0-9.]+, samples 0\.0, text 0\.1, program [0-9.]+'
+out_says '^[0-9]+ parameters; memory about [0-9.]+ MiB: .* step [0-9.]+ .*, evaluation [0-9.]+, saving [0-9.]+, samples 0\.0, text 0\.1, program [0-9.]+'
 evaluations() { # NUMBER ARG...
   run 0 train "${tiny[@]}" --data=t.txt --dry-run --quiet "${@:2}"
   out_says " steps and $1 evaluations; "
@@ -49,7 +49,7 @@ config() { # OPTIONS: of a run of a few steps, which evaluates, saves and, if as
   read -ra args <<<"$1"
   [[ $1 == *--task=* || $1 == *--data=* ]] || args+=(--data=t.txt)
   peak train --max-iters=4 --eval-interval=2 --out-dir=run --overwrite "${args[@]}"
-  planned=$(sed -nE 's/^[0-9]+ parameters.*; memory ([0-9.]+) MiB at most: .*/\1/p' out)
+  planned=$(sed -nE 's/^[0-9]+ parameters.*; memory about ([0-9.]+) MiB: .*/\1/p' out)
   runs=$((runs + 1))
   said=$(awk -v planned="${planned:-0}" -v high="$high" -v worst="$worst" 'BEGIN {
     high /= 1024

@@ -97,11 +97,11 @@ check_not "and no val_loss" grep -q val_loss val0/metrics.jsonl
 cp t.txt in
 run 0 train "${short[@]}" --data=- --quiet=off --out-dir=stdin
 rm in
-out_says '^the text comes from standard input: this run cannot be resumed$'
-check "which is said at the start" test "$(grep -nE 'cannot be resumed|^step 0/' out | head -n 1 | grep -c resumed)" = 1
+out_says '^the text comes from standard input: this run can be resumed only with --data FILE of the same text$'
+check "which is said at the start" test "$(grep -nE 'can be resumed only|^step 0/' out | head -n 1 | grep -c resumed)" = 1
 cp -r stdin stdin.was
 run 2 train --resume --out-dir=stdin
-err_says 'standard input cannot be read again, so this run cannot be resumed'
+err_says 'standard input cannot be read again: go on with --data FILE of the same text$'
 check "nothing was changed" diff -r stdin stdin.was
 fields quiet/metrics.jsonl >a
 fields stdin/metrics.jsonl >b
