@@ -22,7 +22,7 @@ check "bits are loss / log 2" near "$(grep -oE '[0-9.]+ bits' out | cut -d' ' -f
 check "ppl is exp(loss)" near "$(grep -oE 'ppl [0-9.]+' out | cut -d' ' -f2)" "$(awk -v x="$val" 'BEGIN { print exp(x) }')" .011
 check "a line for each interval" test "$(grep -c '^step ' out)" = 7
 check "their form" grep -qE '^step 250/300 83% \| loss [0-9.]+ \| val [0-9.]+ \| norm [0-9.]+ \| lr [0-9.]+e-[0-9]+ \| [0-9.]+ ms \| [0-9.]+k tok/s \| .*rss [0-9]+M \| eta 0:' out
-check "the number of parameters" grep -qE '^27168 parameters; memory [0-9.]+ MiB' out
+check "the number of parameters" grep -qE '^27168 parameters; memory about [0-9.]+ MiB' out
 check "the options" grep -q 'n-embd=32' out
 check_not "no control characters" grep -q "$(printf '[\r\033]')" out
 for file in run.json metrics.jsonl best.h5 last.h5 last.1.h5 last.2.h5; do check "$file is there" test -s "run/$file"; done
