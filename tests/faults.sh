@@ -204,7 +204,7 @@ faults=(
   "signals: the loop goes on|train/loop.c|while (r->step < r->c->max_iters && !la_signal_stop() &&|while (r->step < r->c->max_iters &&"
   "loop: an evaluation that was cut short is not made up for|train/loop.c|s = la_folder_add_val_loss(|(void)("
   "loop: after the last step nothing is saved|train/run.c|if (r->last_saved != r->step) la_run_save(r, 0);|"
-  "loop: the best loss is not carried on|train/run.c|    r->best_val = was->best_val;|"
+  "loop: the best loss is not carried on|train/resume.c|    r->best_val = was->best_val;|"
 )
 
 stale=0

@@ -2,10 +2,13 @@
  * sampler against the full forward pass, and the bigram model whose optimum can be counted. */
 #include "models.h"
 
+#include <unistd.h>
+
 #include "autograd/ops.h"
 #include "data/masking.h"
 #include "tensor/parallel.h"
 #include "tensor/rng.h"
+#include "train/memory_plan.h"
 #include "train/nonfinite.h"
 #include "train/picture.h"
 #include "train/report.h"
@@ -329,6 +332,59 @@ START_TEST(what_does_not_fit_is_refused) {
     c.lm.layers = 1000;
     c.lm.dim = 65536;
     ck_assert_int_eq(la_trainer_create(&t, &c, &ids), LA_NOMEM);
+}
+END_TEST
+
+START_TEST(an_open_checkpoint_is_memory_that_comes_back) {
+    enum { FREE = 1 << 24 };
+    const char     *tmp = getenv("TMPDIR");
+    char            path[300];
+    la_ids          ids = text();
+    la_texts        texts = {0};
+    la_trainer_cfg  c = small("elu1");
+    la_trainer      t;
+    la_checkpoint  *saved;
+    la_memory_plan  plan;
+    la_memory_needs needs = {.saves = 1};
+    la_config       config;
+    snprintf(path, sizeof path, "%.200s/test_train_XXXXXX", tmp ? tmp : P_tmpdir);
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    la_config_init(&config);
+    ok(la_tokenizer_create(&texts.tokenizer, "byte", la_text_of("the text", "", 0)));
+    ok(la_trainer_create(&t, &c, &ids));
+    ok(la_checkpoint_save(path, &(la_record){.config = ""}, t.lm->params, &t.optim,
+                          texts.tokenizer));
+    ok(la_checkpoint_open(&saved, path));
+    unlink(path);
+    size_t holds = la_checkpoint_bytes(saved), weights = la_params_numbers(t.lm->params);
+    ck_assert_uint_ge(holds, 3 * weights * sizeof(float)); /* with both moments */
+    ck_assert_uint_eq(la_checkpoint_bytes(NULL), 0);
+
+    c.max_bytes = FREE;
+    ok(la_memory_plan_make(&plan, &c, &texts, &needs, 0));
+    size_t fresh = la_memory_plan_peak(&plan), saving = plan.saving;
+    ck_assert_uint_eq(plan.available, FREE);
+    ck_assert_uint_gt(saving, holds);
+    needs.saved = saved; /* resumed, it takes no more and has as much */
+    ok(la_memory_plan_make(&plan, &c, &texts, &needs, 0));
+    ck_assert_uint_eq(plan.available, FREE + holds);
+    ck_assert_uint_eq(la_memory_plan_peak(&plan), fresh);
+    needs.saves = 0; /* --eval-only */
+    ok(la_memory_plan_make(&plan, &c, &texts, &needs, 0));
+    ck_assert_uint_eq(la_memory_plan_peak(&plan), fresh - saving + holds);
+    c.max_bytes = 0;
+    ok(la_memory_plan_make(&plan, &c, &texts, &needs, 0));
+    ck_assert_uint_eq(plan.available, 0); /* unknown stays so */
+    c.max_bytes = 1000; /* less than the weights: still it is said what everything takes */
+    ok(la_memory_plan_make(&plan, &c, &texts, &needs, 0));
+    FAILS(la_memory_plan_check(&plan, &config), LA_NOMEM, "the training needs ");
+
+    la_checkpoint_close(saved);
+    la_trainer_destroy(&t);
+    la_texts_close(&texts);
+    la_config_free(&config);
 }
 END_TEST
 
@@ -696,6 +752,7 @@ int main(void) {
     tcase_add_test(step, what_to_do_about_a_number_that_is_not_finite);
     tcase_add_test(step, a_loss_spike_is_told_once_in_a_hundred_steps);
     tcase_add_test(step, what_does_not_fit_is_refused);
+    tcase_add_test(step, an_open_checkpoint_is_memory_that_comes_back);
     tcase_add_loop_test(step, the_plan_is_what_is_allocated, 0, 2 * variants);
     tcase_add_loop_test(step, evaluation_covers_the_text_and_knows_no_batch_size, 0, 2);
     tcase_add_test(step, an_evaluation_can_be_interrupted);

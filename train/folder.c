@@ -172,10 +172,13 @@ la_status la_folder_add_val_loss(la_folder *s, int64_t step, double val_loss, do
 }
 
 void la_folder_sample(la_folder *s, int64_t step, const char *text) {
+    char  name[LA_FILE_NAME];
     char *path = la_folder_path(s->dir, "samples.txt");
     FILE *f = path ? fopen(path, "a") : NULL;
     int   ok = f && fprintf(f, "--- step %lld ---\n%s\n", (long long)step, text) > 0;
     if (f && fclose(f)) ok = 0;
-    if (!ok) fprintf(stderr, "warning: cannot write %s/samples.txt; training goes on\n", s->dir);
+    if (!ok)
+        fprintf(stderr, "warning: cannot write %s; training goes on\n",
+                path ? la_file_name(path, name) : "samples.txt: no memory for its name");
     free(path);
 }

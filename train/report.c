@@ -147,6 +147,15 @@ size_t la_csv_line(const char *json, char buf[LA_METRICS_TEXT]) {
     return add(buf, n, "\n");
 }
 
+int la_print_text(const char *s) {
+    char *text = strdup(s);
+    if (!text) return printf("?");
+    la_make_printable(text);
+    int columns = printf("%s", text);
+    free(text);
+    return columns;
+}
+
 void la_json_string(const char *s, FILE *out) {
     fputc('"', out);
     for (int64_t left = (int64_t)strlen(s); left > 0;) {

@@ -74,6 +74,9 @@ const char *la_time_text(double seconds, char buf[LA_TIME_TEXT]);
 /* A bar that overwrites itself; `columns` wide at most. */
 void la_progress_bar(const la_metrics *m, int columns, FILE *out);
 
+/* Prints what somebody typed or a file says, fit for a terminal and whole; returns its columns. */
+int la_print_text(const char *s);
+
 /* s as a JSON string, quotes included. */
 void la_json_string(const char *s, FILE *out);
 #endif

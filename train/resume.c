@@ -8,9 +8,9 @@
 static void print_change(void *ctx, const char *name, const char *was, const char *now) {
     (void)ctx;
     printf("changed on resuming: %s was ", name);
-    la_run_print_value(was);
+    la_print_text(was);
     printf(", is ");
-    la_run_print_value(now);
+    la_print_text(now);
     putchar('\n');
 }
 
@@ -62,7 +62,11 @@ la_status la_run_open_saved(la_run_state *r) {
                     c->init_from);
     if (s == LA_OK && r->saved) s = take_config(r, path, r->resumes ? LA_BIND_FREE : LA_BIND_MODEL);
     if (s == LA_OK && !r->saved) s = la_config_check(c);
-    if (s == LA_OK && r->resumes && !c->quiet) printf("resuming from %s\n", path);
+    if (s == LA_OK && r->resumes && !c->quiet) {
+        printf("resuming from ");
+        la_print_text(path);
+        putchar('\n');
+    }
     r->resumed_from = path;
     if (s == LA_OK && r->resumes && !strcmp(c->data, "-") && !c->eval_only)
         s = la_fail(

@@ -25,8 +25,9 @@ int la_folder_checkpoint_name(const char *name) {
 
 /* A checkpoint that --keep asks for is lost: no failure of saving, and not silent. */
 static void not_kept(const char *path, int error) {
-    fprintf(stderr, "warning: cannot keep %s as one of --keep: %s; training goes on\n", path,
-            strerror(error));
+    char name[LA_FILE_NAME];
+    fprintf(stderr, "warning: cannot keep %s as one of --keep: %s; training goes on\n",
+            la_file_name(path, name), strerror(error));
 }
 
 /* The checkpoint before, under the name `old`, becomes last.1.h5, and so on. */
@@ -84,10 +85,11 @@ la_status la_folder_save_best(la_folder *s, const la_record *r, const la_params 
 /* Keeps the newer of *best and the checkpoint at path, which it takes over; this, if both are of
  * one step.  LA_NOMEM: whether it is the newer one is not known. */
 static la_status consider(char *path, la_checkpoint **best, char **best_path) {
+    char           name[LA_FILE_NAME];
     la_checkpoint *c = NULL;
     la_status s = path ? la_checkpoint_open(&c, path) : la_fail(LA_NOMEM, "no memory for a name");
     if (s != LA_OK && s != LA_NOMEM) {
-        fprintf(stderr, "skipped %s: %s\n", path, la_error());
+        fprintf(stderr, "skipped %s: %s\n", la_file_name(path, name), la_error());
         s = LA_OK;
     }
     if (c && (!*best || la_checkpoint_record(c)->step >= la_checkpoint_record(*best)->step)) {

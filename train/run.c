@@ -13,16 +13,6 @@
 #include "train/run_impl.h"
 #include "train/system.h"
 
-/* A value, which may come from a checkpoint that somebody else made. */
-int la_run_print_value(const char *value) {
-    char *text = strdup(value);
-    if (!text) return printf("?");
-    la_make_printable(text);
-    int columns = printf("%s", text);
-    free(text);
-    return columns;
-}
-
 static void show_task(const la_task *t) {
     printf("%s: vocabulary %lld, rows of %lld tokens, %lld label%s a row; accuracy at chance %.4f",
            t->def->name, (long long)t->vocab, (long long)t->length, (long long)t->labels,
@@ -43,12 +33,14 @@ static void show_plan(const la_run_state *r) {
         int n = (int)(strlen(o->name) + strlen(value) + 3);
         if (column && column + n > 100) column = 0, putchar('\n');
         column += printf("%s%s=", column ? "  " : "", o->name);
-        column += la_run_print_value(value);
+        column += la_print_text(value);
     }
     putchar('\n');
     int on_text = !r->texts.task.def || r->texts.task.def->on_text;
-    if (!c->eval_only && on_text)
-        printf("%s: %lld tokens to train on, ", c->data, (long long)r->texts.train.n);
+    if (!c->eval_only && on_text) {
+        la_print_text(c->data);
+        printf(": %lld tokens to train on, ", (long long)r->texts.train.n);
+    }
     if (on_text)
         printf("%lld to validate, vocabulary %d\n", (long long)r->texts.valid.n,
                la_tokenizer_vocab(r->texts.tokenizer));
@@ -58,13 +50,14 @@ static void show_plan(const la_run_state *r) {
         printf(", and %lld numbers that are not trained", (long long)la_params_frozen_numbers(p));
     const la_memory_plan *m = &r->plan;
     printf("; memory about %.1f MiB: weights, gradients and optimiser %.1f, step %.1f "
-           "(%.1f without sharing), evaluation %.1f, saving %.1f, samples %.1f, text %.1f, "
+           "(%.1f without sharing), reading %.1f, evaluation %.1f, saving %.1f, samples %.1f, text "
+           "%.1f, "
            "program %.1f; %d threads\n",
            (double)la_memory_plan_peak(m) / 0x1p20, (double)m->train.model / 0x1p20,
            (double)m->train.step / 0x1p20, (double)la_tape_unshared(r->trainer.tape) / 0x1p20,
-           (double)m->train.evaluation / 0x1p20, (double)m->saving / 0x1p20,
-           (double)m->sampling / 0x1p20, (double)(m->text + m->mapped) / 0x1p20,
-           (double)m->start / 0x1p20, la_threads());
+           (double)m->reading / 0x1p20, (double)m->train.evaluation / 0x1p20,
+           (double)m->saving / 0x1p20, (double)m->sampling / 0x1p20,
+           (double)(m->text + m->mapped) / 0x1p20, (double)m->start / 0x1p20, la_threads());
     if (!strcmp(c->data, "-") && !c->dry_run && !c->eval_only)
         printf("the text comes from standard input: this run can be resumed only with --data FILE "
                "of the same text\n");
@@ -93,8 +86,10 @@ static void print_done(const la_run_state *r) {
     printf(" | %.1f s | ", la_seconds() - r->started);
     if (r->best_saved < 0 && r->last_saved < 0)
         printf("NOT saved");
-    else
-        printf("%s/%s", r->dir, r->best_saved >= 0 ? "best.h5" : "last.h5");
+    else {
+        la_print_text(r->dir);
+        printf("/%s", r->best_saved >= 0 ? "best.h5" : "last.h5");
+    }
     int saved = r->best_saved == r->best_step;
     if (isfinite(r->best_val) && (r->best_step != r->step || !saved))
         printf(" (best: step %lld, %.4f%s)", (long long)r->best_step, r->best_val,
@@ -151,9 +146,10 @@ static la_status stopped(la_run_state *r, int *signal) {
             *signal = 0;
             return best_not_saved(r);
         }
-        printf("stopped by %s after step %lld; go on with: train --resume --out-dir %s%s\n", name,
-               (long long)r->step, r->dir,
-               strcmp(r->c->data, "-") ? "" : " --data FILE, the same text");
+        printf("stopped by %s after step %lld; go on with: train --resume --out-dir ", name,
+               (long long)r->step);
+        la_print_text(r->dir);
+        puts(strcmp(r->c->data, "-") ? "" : " --data FILE, the same text");
         return LA_OK;
     }
     char how[64];
@@ -205,9 +201,10 @@ static la_status prepare(la_run_state *r) {
     if (r->c->sample_every) LA_TRY(la_prompt_check(r->texts.tokenizer, r->c->prompt));
     LA_TRY(la_trainer_cfg_of(r->c, r->texts.vocab, &cfg));
     cfg.task = r->texts.task.def ? &r->texts.task : NULL;
-    la_writing sample = la_run_sample(r);
-    LA_TRY(
-        la_memory_plan_make(&r->plan, &cfg, &r->texts, r->c->sample_every ? &sample : NULL, start));
+    la_writing      sample = la_run_sample(r);
+    la_memory_needs needs = {.saved = r->saved, .saves = !r->c->eval_only};
+    if (r->c->sample_every && needs.saves) needs.sample = &sample;
+    LA_TRY(la_memory_plan_make(&r->plan, &cfg, &r->texts, &needs, start));
     LA_TRY(la_memory_plan_check(&r->plan, r->c));
     cfg.max_bytes = 0; /* the plan has looked */
     LA_TRY(la_trainer_create(&r->trainer, &cfg, &r->texts.train));

@@ -49,7 +49,6 @@ void      la_run_note_saved(la_run_state *r);
 la_status la_run_dry(la_run_state *r);
 la_status la_run_eval_only(la_run_state *r);
 
-int  la_run_print_value(const char *value); /* of an option; its columns */
 void la_run_print_loss(const la_run_state *r, double loss);
 
 /* Steps from r->step to --max-iters, or until a signal, --patience or --stop-at ends them. */

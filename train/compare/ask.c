@@ -152,15 +152,16 @@ static la_status read_variants(la_comparison *k) {
 }
 
 /* The name of a problem: a task as it is, of a file what stands between the last / and the last
- * dot. */
+ * dot, fit for a terminal. */
 static const char *short_name(la_comparison *k, const la_problem *p, int i) {
     const char *slash = strrchr(p->spec, '/'), *base = !p->task && slash ? slash + 1 : p->spec;
     const char *dot = p->task ? NULL : strrchr(base, '.');
     int         n = (int)(dot && dot > base ? (size_t)(dot - base) : strlen(base));
-    char       *name = la_arena_printf(&k->arena, "%.*s", n, base);
+    char       *stem = la_arena_printf(&k->arena, "%.*s", n, base), *name = stem;
+    if (stem) la_make_printable(stem); /* it goes to the terminal, again and again */
     for (int j = 0, again = 1; name && j < i; j++) {
         if (strcmp(k->problem[j].name, name)) continue;
-        name = la_arena_printf(&k->arena, "%.*s-%d", n, base, ++again);
+        name = la_arena_printf(&k->arena, "%s-%d", stem, ++again);
         j = -1; /* from the first on */
     }
     return name;

@@ -64,7 +64,9 @@ static void become(const char *log, const char *program, char **argv) {
     if (in >= 0) dup2(in, 0);
     if (out >= 0) dup2(out, 1), dup2(out, 2);
     execvp(program, argv);
-    fprintf(stderr, "train: cannot start %s: %s\n", program, strerror(errno));
+    int  e = errno;
+    char name[LA_FILE_NAME];
+    fprintf(stderr, "train: cannot start %s: %s\n", la_file_name(program, name), strerror(e));
     _exit(127);
 }
 

@@ -27,8 +27,9 @@ la_status la_record_load(const la_comparison *k, const char *name, json_t **valu
     if (!access(path, F_OK)) {
         *value = json_load_file(path, 0, &error);
         if (!*value && !k->c->dry_run) {
-            fprintf(stderr, "note: %s is damaged (line %d: %s) and is made anew\n", path,
-                    error.line, error.text);
+            (void)la_fail(LA_DATA, "%s is damaged (line %d: %s) and is made anew", path, error.line,
+                          error.text); /* the last may repeat what stands there */
+            fprintf(stderr, "note: %s\n", la_error());
             unlink(path);
         }
     }

@@ -142,10 +142,12 @@ void la_screen_plan(const la_comparison *k) {
         printf("note: the learning rate rises for %lld steps and a run has %lld: for short runs, "
                "--warmup-iters %lld\n",
                (long long)c->warmup_iters, (long long)c->max_iters, (long long)c->max_iters / 10);
-    printf("%d problem%s, %d variant%s, %d seed%s: %d runs%s, %d of them done; into %s\n",
+    printf("%d problem%s, %d variant%s, %d seed%s: %d runs%s, %d of them done; into ",
            k->n_problems, k->n_problems > 1 ? "s" : "", k->n_variants, k->n_variants > 1 ? "s" : "",
            k->n_seeds, k->n_seeds > 1 ? "s" : "", k->n_runs,
-           sweeps == k->n_runs && sweeps ? " to choose learning rates" : "", recorded, k->dir);
+           sweeps == k->n_runs && sweeps ? " to choose learning rates" : "", recorded);
+    la_print_text(k->dir);
+    putchar('\n');
     if (sweeps && k->c->dry_run)
         printf("then, each with the best of its rates, %d runs\n",
                k->n_problems * k->n_variants * k->n_seeds);

@@ -26,6 +26,11 @@ static la_status train(la_comparison *k) {
     return la_compare_train(k);
 }
 
+static void print_line(const char *path) {
+    la_print_text(path);
+    putchar('\n');
+}
+
 /* report.html beside results.json. */
 static la_status write_report(const json_t *results, const char *dir) {
     char  note[LA_REPORT_NOTE] = "";
@@ -33,7 +38,7 @@ static la_status write_report(const json_t *results, const char *dir) {
     la_status s = path && pictures ? la_report_write(results, pictures, path, note)
                                    : la_fail(LA_NOMEM, "no memory for a name");
     if (*note) fprintf(stderr, "warning: %s\n", note);
-    if (s == LA_OK) printf("%s\n", path);
+    if (s == LA_OK) print_line(path);
     free(path);
     free(pictures);
     return s;
@@ -47,7 +52,7 @@ static la_status write_csv(const json_t *results, const char *dir) {
         path && out ? la_results_csv(results, out) : la_fail(LA_NOMEM, "no memory for results.csv");
     if (out && fclose(out) && s == LA_OK) s = la_fail(LA_NOMEM, "no memory for results.csv");
     if (s == LA_OK) s = la_file_put(path, (unsigned char *)text, n);
-    if (s == LA_OK) printf("%s\n", path);
+    if (s == LA_OK) print_line(path);
     free(text);
     free(path);
     return s;
@@ -57,7 +62,7 @@ static la_status write_files(const la_comparison *k, const json_t *results) {
     char     *path = la_folder_path(k->dir, "results.json");
     la_status s = path ? la_folder_make(k->dir) : la_fail(LA_NOMEM, "no memory for a name");
     if (s == LA_OK) s = la_json_save(path, results);
-    if (s == LA_OK) printf("%s\n", path);
+    if (s == LA_OK) print_line(path);
     free(path);
     LA_TRY(s);
     LA_TRY(write_csv(results, k->dir));

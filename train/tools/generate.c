@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "train/picture.h"
+#include "train/report.h"
 #include "train/setup.h"
 #include "train/show.h"
 #include "train/system.h"
@@ -42,8 +43,11 @@ static la_status show_attention(const la_config *c, const la_config *stored, con
                        .objective = stored->objective};
     char      *picture;
     LA_TRY(la_show_attention(lm, k, &what, &picture));
-    if (!c->quiet) printf("%s\n", c->show_attention);
-    if (!c->quiet && picture) printf("%s\n", picture);
+    const char *made[] = {c->show_attention, picture};
+    for (int i = 0; i < 2 && !c->quiet && made[i]; i++) {
+        la_print_text(made[i]);
+        putchar('\n');
+    }
     if (!c->quiet && !picture)
         fprintf(stderr,
                 "note: a picture has at most %d tokens, and the prompt has more: there is "
