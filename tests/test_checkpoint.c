@@ -1011,7 +1011,7 @@ START_TEST(a_reader_that_crashes_crashes_alone) {
     } cases[] = {{SIGSEGV, LA_FORMAT, "ended the reader by signal 11"},
                  {SIGABRT, LA_FORMAT, "ended the reader by signal 6"},
                  {SIGXCPU, LA_FORMAT, "after 60 seconds"},
-                 {SIGALRM, LA_FORMAT, "within 300 seconds"},
+                 {SIGALRM, LA_FORMAT, "within 1200 seconds"},
                  {SIGKILL, LA_NOMEM, "where memory runs out"}, /* that is no reason to skip it */
                  {-1, LA_FORMAT, "exit code 3"}};
     H5Fclose(foreign_usual(NULL, H5T_NATIVE_FLOAT));

@@ -104,7 +104,7 @@ START_TEST(a_file_is_not_blamed_for_a_kill_before_its_time) {
     sigemptyset(&alarm);
     sigaddset(&alarm, SIGALRM);
     sigprocmask(SIG_BLOCK, &alarm, NULL); /* ours is not the child's */
-    fails(block, NULL, LA_FORMAT, "did not end within 5 seconds, of which it computed for 0.0");
+    fails(block, NULL, LA_FORMAT, "did not end within 20 seconds");
 }
 END_TEST
 
@@ -169,7 +169,7 @@ END_TEST
 int main(void) {
     Suite *s = suite_create("confined");
     TCase *c = tcase_create("confined");
-    tcase_set_timeout(c, 60);
+    tcase_set_timeout(c, 180);
     tcase_add_test(c, what_it_writes_into_the_room_and_nothing_else_stays);
     tcase_add_test(c, its_failure_is_ours_fit_for_a_terminal);
     tcase_add_test(c, a_file_is_not_blamed_for_a_kill_before_its_time);

@@ -22,7 +22,7 @@
 
 enum {
     FINISHED = 0x4C494E41,
-    WAITS = 5 /* times the seconds of computing: on a busy machine it takes longer than that */
+    WAITS = 20 /* times the seconds of computing: on a busy machine it takes longer than that */
 };
 
 /* Shared with the child; the room follows, at a multiple of LA_ALIGN. */

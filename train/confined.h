@@ -19,7 +19,7 @@ typedef struct la_confined {
     size_t      bytes;   /* of the room that both see; only what is written costs memory */
     size_t      memory;  /* bytes that the child may take besides                        */
     int         seconds; /* that it may compute; the process's own limit, if it is lower; it
-                          * ends after five times as long whatever it does                */
+                          * ends after twenty times as long whatever it does                */
     void       *room;    /* out: all 0 before the child, as it was left after it         */
 } la_confined;
 

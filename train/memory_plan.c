@@ -26,8 +26,8 @@ la_status la_memory_plan_make(la_memory_plan *p, const la_trainer_cfg *cfg, cons
     la_trainer_cfg all = *cfg;
     all.max_bytes = 0; /* la_memory_plan_check() refuses, with all the parts */
     la_status planned = la_trainer_plan_of(&all, &p->train);
-    if (planned == LA_NOMEM) /* not even addresses for it */
-        return la_fail(LA_NOMEM, "%s: try a smaller --n-embd or --n-layer", la_error());
+    if (planned == LA_NOMEM) /* not even addresses for it: then by its weights alone */
+        planned = la_trainer_plan_of(cfg, &p->train);
     LA_TRY(planned);
     la_lm *lm;
     LA_TRY(la_lm_plan(&lm, &cfg->lm));
