@@ -265,7 +265,7 @@ for i in "${!faults[@]}"; do
   else
     order=("${tests[@]}")
     case $file in
-      train/loop.c | train/nonfinite.c | train/recover.c | train/run.c | train/system.c) order=("${of_a_run[@]}" "${tests[@]}") ;;
+      train/loop.c | train/nonfinite.c | train/recover.c | train/resume.c | train/run.c | train/system.c) order=("${of_a_run[@]}" "${tests[@]}") ;;
       train/confined.c | train/decode.c) order=(test_confined test_checkpoint "${tests[@]}") ;;
     esac
     for t in "${order[@]}"; do

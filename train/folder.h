@@ -53,7 +53,8 @@ la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **
                              int64_t corpus_bytes, uint64_t corpus_hash);
 
 /* last.h5 becomes last.1.h5 and so on, and the new checkpoint last.h5; at any moment there is a
- * last.h5.  On failure the earlier ones are as they were. */
+ * last.h5.  One that is damaged is replaced and takes no place in the row.  On failure the earlier
+ * ones are as they were. */
 la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params *p,
                               const la_optim *o, const la_tokenizer *k);
 la_status la_folder_save_best(la_folder *s, const la_record *r, const la_params *p,

@@ -69,9 +69,8 @@ la_status la_run_open_saved(la_run_state *r) {
     }
     r->resumed_from = path;
     if (s == LA_OK && r->resumes && !strcmp(c->data, "-") && !c->eval_only)
-        s = la_fail(
-            LA_ARG,
-            "a text from standard input cannot be read again: go on with --data FILE of the same text");
+        s = la_fail(LA_ARG, "a text from standard input cannot be read again: go on with --data "
+                            "FILE of the same text");
     return s;
 }
 
@@ -105,10 +104,11 @@ la_status la_run_load_weights(la_run_state *r) {
     return LA_OK;
 }
 
-/* The step of a checkpoint; -1: there is none that can be read. */
-static int64_t step_of(const char *path) {
+/* The step of a checkpoint; -1: it cannot be read; `likely`: there is no memory to look. */
+static int64_t step_of(const char *path, int64_t likely) {
     la_checkpoint *c;
-    if (la_checkpoint_open(&c, path) != LA_OK) return -1;
+    la_status      s = la_checkpoint_open(&c, path);
+    if (s != LA_OK) return s == LA_NOMEM ? likely : -1;
     int64_t step = la_checkpoint_record(c)->step;
     la_checkpoint_close(c);
     return step;
@@ -118,10 +118,8 @@ static int64_t step_of(const char *path) {
  */
 void la_run_note_saved(la_run_state *r) {
     char *best = la_folder_path(r->dir, "best.h5"), *last = la_folder_path(r->dir, "last.h5");
-    r->best_saved = r->resumes && best && !access(best, F_OK) ? r->best_step : -1;
-    if (r->best_saved >= 0 &&
-        r->best_step == r->step) /* an older one, if that could not be saved */
-        r->best_saved = step_of(best);
+    /* it may be an older one, if the best could not be saved */
+    r->best_saved = r->resumes && best && !access(best, F_OK) ? step_of(best, r->best_step) : -1;
     r->last_saved = -1; /* saved again at the end, unless this very run has */
     if (r->resumes && last && r->resumed_from && !strcmp(r->resumed_from, last))
         r->last_saved = r->step;

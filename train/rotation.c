@@ -44,22 +44,12 @@ static void rotate(la_folder *s, const char *old) {
     }
 }
 
-/* Of a last.h5 that is damaged nothing is kept: it would push out one that is whole.  After the
- * first save it is our own. */
-static int is_whole(const la_folder *s, const char *path) {
-    unsigned char *bytes = NULL;
-    size_t         n;
-    int            whole = s->saved || la_file_load(&bytes, &n, path) != LA_FORMAT;
-    free(bytes);
-    return whole;
-}
-
 la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params *p,
                               const la_optim *o, const la_tokenizer *k) {
     char     *old = la_folder_path(s->dir, "last.old.tmp"), *path = numbered(s->dir, 0);
     la_status status = old && path ? LA_OK : la_fail(LA_NOMEM, "no memory to save");
     if (status == LA_OK) {
-        int wanted = s->keep > 1 && is_whole(s, path);
+        int wanted = s->keep > 1 && (s->saved || !la_file_is_damaged(path));
         int kept = wanted && link(path, old) == 0; /* a second name */
         int error = wanted && !kept && errno != ENOENT ? errno : 0;
         status = la_checkpoint_save(path, r, p, o, k);

@@ -93,7 +93,7 @@ static void print_done(const la_run_state *r) {
     int saved = r->best_saved == r->best_step;
     if (isfinite(r->best_val) && (r->best_step != r->step || !saved))
         printf(" (best: step %lld, %.4f%s)", (long long)r->best_step, r->best_val,
-               saved ? "" : ", NOT saved");
+               saved ? "" : ", not in best.h5");
     putchar('\n');
 }
 
@@ -125,18 +125,23 @@ static la_status not_finite(const la_run_state *r) {
                    (long long)r->step + 1, what, where);
 }
 
+/* What the command to go on needs besides the folder. */
+static const char *and_text(const la_run_state *r) {
+    return strcmp(r->c->data, "-") ? "" : " --data FILE, the same text";
+}
+
 static la_status not_saved(const la_run_state *r, const char *how) {
     return la_fail(
-        LA_IO, "%s step %lld, which could NOT be saved%s%s", how, (long long)r->step,
+        LA_IO, "%s step %lld, which could NOT be saved%s%s%s", how, (long long)r->step,
         r->last_saved >= 0 ? "; go on from an earlier step with: train --resume --out-dir " : "",
-        r->last_saved >= 0 ? r->dir : "");
+        r->last_saved >= 0 ? r->dir : "", r->last_saved >= 0 ? and_text(r) : "");
 }
 
 static la_status best_not_saved(const la_run_state *r) {
     return la_fail(LA_IO,
                    "step %lld, the best, could NOT be saved as %s/best.h5; last.h5 has it, and to "
-                   "try again: train --resume --out-dir %s",
-                   (long long)r->step, r->dir, r->dir);
+                   "try again: train --resume --out-dir %s%s",
+                   (long long)r->step, r->dir, r->dir, and_text(r));
 }
 
 static la_status stopped(la_run_state *r, int *signal) {
@@ -149,7 +154,7 @@ static la_status stopped(la_run_state *r, int *signal) {
         printf("stopped by %s after step %lld; go on with: train --resume --out-dir ", name,
                (long long)r->step);
         la_print_text(r->dir);
-        puts(strcmp(r->c->data, "-") ? "" : " --data FILE, the same text");
+        puts(and_text(r));
         return LA_OK;
     }
     char how[64];

@@ -325,3 +325,19 @@ int la_file_is_ours(const char *path) {
     close(fd);
     return ours;
 }
+
+int la_file_is_damaged(const char *path) {
+    unsigned char block[LA_BLOCK], *bytes = NULL;
+    size_t        n;
+    int           fd;
+    int64_t       size;
+    if (open_regular(&fd, &size, path) != LA_OK) return 0;
+    int64_t got = read_all(fd, block, LA_BLOCK);
+    close(fd);
+    if (got >= 0 && got < LA_BLOCK) return 1;
+    if (got < 0 || memcmp(block, magic, sizeof magic) || get64(block + AT_FORMAT) != LA_FILE_FORMAT)
+        return 0;
+    la_status s = la_file_load(&bytes, &n, path);
+    free(bytes);
+    return s == LA_FORMAT;
+}

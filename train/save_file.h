@@ -49,4 +49,6 @@ int la_open(const char *path, int flags);
 int la_write_at(int fd, const void *bytes, size_t n, int64_t at);
 
 int la_file_is_ours(const char *path); /* begins with our magic */
+/* Of this format, and cut or altered; an unknown or later format, or no file, is not damaged. */
+int la_file_is_damaged(const char *path);
 #endif

@@ -82,6 +82,7 @@ static la_status end_output(void) {
 
 int la_tool_start(la_config *c, la_tool tool, int argc, char **argv, int *code) {
     open_standard_streams();
+    signal(SIGCHLD, SIG_DFL); /* ignored, as it may be inherited, children end untold */
     signal(SIGPIPE, SIG_IGN); /* a reader that has gone ends no training */
     signal(SIGXFSZ, SIG_IGN); /* past a size limit, writing fails with EFBIG */
     signal(SIGUSR1, SIG_IGN); /* "save", before there is anything to save */
@@ -95,14 +96,13 @@ int la_tool_start(la_config *c, la_tool tool, int argc, char **argv, int *code) 
         la_config_free(c);
         return 0;
     }
-    *code = 0;
     if (c->help == LA_HELP_VERSION)
         printf("lina %s, %s, vectors %s, %s\n", LA_VERSION, LA_REAL_BITS == 32 ? "float" : "double",
                la_vec_table()->name, la_blas_name());
     else if (c->help != LA_HELP_NONE)
         la_config_help(stdout, tool, c->help);
     if (c->help != LA_HELP_NONE) {
-        *code = la_tool_end(c, end_output());
+        *code = la_tool_end(c, LA_OK);
         la_config_free(c);
         return 0;
     }
@@ -111,9 +111,16 @@ int la_tool_start(la_config *c, la_tool tool, int argc, char **argv, int *code) 
     return 1;
 }
 
+/* Those of a training are files. */
+static int results_are_printed(const la_config *c) {
+    return c->tool != LA_TOOL_TRAIN || c->eval_only || c->dry_run || c->help != LA_HELP_NONE;
+}
+
 int la_tool_end(const la_config *c, la_status s) {
-    la_status output = end_output(); /* what led to an error stands before it */
-    if (s == LA_OK && c->tool != LA_TOOL_TRAIN) s = output;
+    if (s == LA_OK && results_are_printed(c))
+        s = end_output();
+    else
+        fflush(stdout); /* what led to an error stands before it */
     if (s != LA_OK) fprintf(stderr, "%s: %s\n", la_tool_name(c->tool), la_error());
     return exit_code(s);
 }

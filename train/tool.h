@@ -11,6 +11,6 @@
 int la_tool_start(la_config *c, la_tool tool, int argc, char **argv, int *code);
 
 /* Prints the message of a failure to stderr and returns the exit code of s; 0 for LA_OK.  Output
- * that could not be written is a failure too, but of train, whose result are files. */
+ * that could not be written is a failure too, but of a training, whose results are files. */
 int la_tool_end(const la_config *c, la_status s);
 #endif

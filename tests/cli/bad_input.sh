@@ -288,6 +288,15 @@ for output in '>&-' '| head -n 1' '>/dev/full' '2>&-' '>&- 2>&-'; do
   check "the same numbers" cmp plain a
   check "whole" "$bin/train" --eval-only --resume=last --out-dir=new
 done
+full_screen() { # CODE PATTERN ARG...: train onto a screen that is full
+  last="train ${*:3} >/dev/full"
+  "$bin/train" "${@:3}" >/dev/full 2>err </dev/null
+  check "exit code" test $? = "$1"
+  err_says "$2"
+}
+full_screen 3 'used .*other\.txt has .* and hash|text of .* with hash' --resume --out-dir=used --data=other.txt --max-iters=40
+full_screen 1 '^train: standard output could not be written' --eval-only --resume=last --out-dir=used
+full_screen 1 '^train: standard output could not be written' "${data[@]}" --quiet=off --dry-run
 
 # --- a locale with decimal commas ---
 locale=$(locale -a 2>/dev/null | grep -iE '^(de|fr|es|it|nl|pl|ru)_.*utf-?8' | head -n 1)

@@ -103,6 +103,9 @@ cp -r stdin stdin.was
 run 2 train --resume --out-dir=stdin
 err_says 'standard input cannot be read again: go on with --data FILE of the same text$'
 check "nothing was changed" diff -r stdin stdin.was
+cp -r stdin piped
+run 0 train --resume --out-dir=piped --data=t.txt --max-iters=40
+check "which works" each_step_once piped/metrics.jsonl 40
 fields quiet/metrics.jsonl >a
 fields stdin/metrics.jsonl >b
 check "standard input is the same text" cmp a b
