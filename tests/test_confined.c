@@ -5,6 +5,7 @@
 #include <check.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -147,7 +148,7 @@ static la_status allocate(void *ctx, void *room, size_t bytes) {
 }
 
 START_TEST(files_and_memory_are_out_of_its_reach) {
-    char   path[] = "/tmp/test_confined_XXXXXX", self[] = "/proc/self/exe";
+    char   path[] = P_tmpdir "/test_confined_XXXXXX", self[] = "/proc/self/exe";
     int    fd = mkstemp(path);
     size_t much = (size_t)1 << 27;
     ck_assert_int_ge(fd, 0);

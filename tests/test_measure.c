@@ -34,7 +34,7 @@ static void put(const char *name, const char *text) {
 }
 
 static void new_machine(const char *groups) {
-    snprintf(machine, sizeof machine, "/tmp/lina-machine-XXXXXX");
+    snprintf(machine, sizeof machine, P_tmpdir "/lina-machine-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(machine));
     put("proc/meminfo", "MemTotal:     9000 kB\nMemFree:      100 kB\nMemAvailable: 4000 kB\n");
     put("proc/self/cgroup", groups);
