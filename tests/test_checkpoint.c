@@ -4,13 +4,13 @@
 #include "train/flat.h"
 #include "train/save_file.h"
 
-#include <check.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <hdf5.h>
 #include <math.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +18,12 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <stddef.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tensor/rng.h"
 #include "tests/hostile.h"
+#include "tests/suite.h"
 
 #define WTE "transformer.wte.weight"
 #define NORM "transformer.ln_f.weight"
@@ -268,7 +268,7 @@ START_TEST(records_that_cannot_be_are_refused) {
     static const int64_t most = INT64_C(1000000000000); /* of --max-iters */
     static const struct {
         int64_t step, updates, best_step;
-    } cases[] = {{most + 1, 0, 0}, {INT64_MAX, 0, 0}, {-1, 0, -1},    {9, most + 1, 0},
+    } cases[] = {{most + 1, 0, 0}, {INT64_MAX, 0, 0}, {-1, 0, -1},      {9, most + 1, 0},
                  {9, -1, 0},       {9, 9, 10},        {9, 9, INT64_MIN}};
     la_params    *p = usual();
     la_tokenizer *k = byte_tokenizer();
@@ -1158,7 +1158,7 @@ END_TEST
 
 int main(void) {
     Suite *s = suite_create("checkpoint");
-    TCase *c = tcase_create("checkpoint");
+    TCase *c = add_case(s, "checkpoint");
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, weights_moments_and_record_come_back_bit_for_bit, 0, 2);
@@ -1192,10 +1192,5 @@ int main(void) {
     tcase_add_loop_test(c, what_hdf5_does_not_survive_behind_a_right_hash_is_refused, 0, 2);
     tcase_add_test(c, garbage_is_refused_and_mutants_do_not_harm_the_parent);
     tcase_add_test(c, mutants_behind_a_right_hash_do_not_harm_the_parent);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

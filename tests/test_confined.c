@@ -2,13 +2,14 @@
  * more. */
 #include "train/confined.h"
 
-#include <check.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "tests/suite.h"
 
 static la_status run(la_confined *c, la_confined_fn *fn, void *ctx) {
     *c = (la_confined){
@@ -169,17 +170,12 @@ END_TEST
 
 int main(void) {
     Suite *s = suite_create("confined");
-    TCase *c = tcase_create("confined");
+    TCase *c = add_case(s, "confined");
     tcase_set_timeout(c, 180);
     tcase_add_test(c, what_it_writes_into_the_room_and_nothing_else_stays);
     tcase_add_test(c, its_failure_is_ours_fit_for_a_terminal);
     tcase_add_test(c, a_file_is_not_blamed_for_a_kill_before_its_time);
     tcase_add_test(c, however_it_ends_there_is_a_sentence);
     tcase_add_test(c, files_and_memory_are_out_of_its_reach);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

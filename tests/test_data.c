@@ -4,7 +4,6 @@
 #include "data/loader.h"
 #include "data/masking.h"
 
-#include <check.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -14,6 +13,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "tests/suite.h"
 
 static char dir[256], path[320], other[320]; /* made before each test, removed after it */
 
@@ -707,8 +708,7 @@ END_TEST
 
 int main(void) {
     Suite *suite = suite_create("data");
-    TCase *t = tcase_create("data");
-    suite_add_tcase(suite, t);
+    TCase *t = add_case(suite, "data");
     tcase_add_checked_fixture(t, set_up, tear_down);
     tcase_set_timeout(t, 60);
     tcase_add_test(t, every_code_point_survives_utf8_and_surrogates_do_not);
@@ -735,9 +735,5 @@ int main(void) {
     tcase_add_test(t, eight_tenths_are_masked_one_is_random_and_one_stays);
     tcase_add_test(t, each_set_of_places_is_drawn_equally_often);
     tcase_add_test(t, masks_depend_on_seed_and_number_of_the_row_alone);
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(suite);
 }

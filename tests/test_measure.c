@@ -119,7 +119,8 @@ START_TEST(a_plan_is_compared_with_what_is_free) {
     p.available--;
     FAILS(la_memory_plan_check(&p, &c), LA_NOMEM,
           "the training needs 168.0 MiB and 168.0 MiB are free: weights, gradients and optimiser "
-          "take 40.0, the step 90.0, the evaluation 7.0, reading a checkpoint 2.0, saving 31.0, samples 30.0; try "
+          "take 40.0, the step 90.0, the evaluation 7.0, reading a checkpoint 2.0, saving 31.0, "
+          "samples 30.0; try "
           "--recompute, or a smaller --batch-size with a larger --grad-accum");
     c.recompute = 1;
     FAILS(la_memory_plan_check(&p, &c), LA_NOMEM, "try a smaller --batch-size with a larger");
@@ -444,7 +445,7 @@ END_TEST
 
 int main(void) {
     Suite *s = suite_create("measure");
-    TCase *c = tcase_create("children");
+    TCase *c = add_case(s, "children");
     tcase_set_timeout(c, 60);
     tcase_add_test(c, what_is_free_with_cgroups_of_version_2);
     tcase_add_test(c, what_is_free_with_cgroups_of_version_1);
@@ -461,10 +462,5 @@ int main(void) {
     tcase_add_test(c, gradients_of_each_part_once);
     tcase_add_test(c, a_slope_is_of_the_longest_lengths_that_were_measured);
     tcase_add_test(c, a_signal_to_stop_is_passed_on);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed > 0;
+    return run_suite(s);
 }

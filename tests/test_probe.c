@@ -4,8 +4,8 @@
 
 #include "data/masking.h"
 #include "train/bench.h"
-#include "train/picture.h"
 #include "train/compare/probe.h"
+#include "train/picture.h"
 #include "train/show.h"
 #include "train/trainer.h"
 #include "train/weights.h"
@@ -386,8 +386,8 @@ START_TEST(costs_are_counted) {
     /* of a task: the logits, wte, of 3 tokens of each of the 4 rows and not of all 48 */
     c = la_probe_cost_of(lm, 4, 3);
     double head = VOCAB * 16, body = weights - head;
-    ck_assert_double_eq_tol(c.flops_per_step,
-                            6 * (body * 48 + head * 12) + 4 * 4 * 78 * 7 * 2 * 8, 1e-6);
+    ck_assert_double_eq_tol(c.flops_per_step, 6 * (body * 48 + head * 12) + 4 * 4 * 78 * 7 * 2 * 8,
+                            1e-6);
     la_lm_destroy(lm);
     lm = model("favor:m=8");
     ck_assert_int_eq(la_probe_cost_of(lm, 4, 0).frozen, la_params_frozen_numbers(lm->params));
@@ -406,7 +406,7 @@ END_TEST
 
 int main(void) {
     Suite *s = suite_create("probe");
-    TCase *c = tcase_create("models");
+    TCase *c = add_case(s, "models");
     tcase_add_loop_test(c, loss_by_position_is_that_of_the_tokens_before_it, 0, 4);
     tcase_add_loop_test(c, its_mean_over_a_window_is_the_loss_of_an_evaluation, 0, causal_specs());
     tcase_add_test(c, rows_that_do_not_fill_a_pass_count_as_nothing);
@@ -421,10 +421,5 @@ int main(void) {
     tcase_add_test(c, a_sample_is_the_prompt_and_200_tokens_as_utf8);
     tcase_add_test(c, a_picture_without_a_file);
     tcase_add_test(c, costs_are_counted);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed > 0;
+    return run_suite(s);
 }

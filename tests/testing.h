@@ -4,7 +4,6 @@
  * survive the fork of each test.  Tests also pass with CK_FORK=no. */
 #ifndef LA_TESTING_H
 #define LA_TESTING_H
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +12,10 @@
 #include "tensor/parallel.h"
 #include "tensor/rng.h"
 #include "tensor/tensor.h"
+#include "tests/suite.h"
 
-/* Under AddressSanitizer everything takes ten times as long: loops over variants then go through what
- * differs in memory, and leave the rest to the plain build. */
+/* Under AddressSanitizer everything takes ten times as long: loops over variants then go through
+ * what differs in memory, and leave the rest to the plain build. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { SANITIZED = 1 };
 #else
@@ -86,20 +86,5 @@ static inline la_real *reals(int64_t n) { /* zeros; free() them */
 
 static inline la_real *copy_of(int64_t n, const la_real *x) {
     return memcpy(reals(n), x, (size_t)n * sizeof *x);
-}
-
-static inline int run_suite(Suite *s) {
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
-}
-
-static inline TCase *add_case(Suite *s, const char *name) {
-    TCase *c = tcase_create(name);
-    tcase_set_timeout(c, 120);
-    suite_add_tcase(s, c);
-    return c;
 }
 #endif
