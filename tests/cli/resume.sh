@@ -85,6 +85,7 @@ out_says '^changed on resuming: max-iters was 100, is 300$'
 same "resumed for longer" longer ref
 cp -r longer longer.was
 run 0 train --resume --out-dir=longer
+out_says '^nothing left to train: the checkpoint is of step 300 and --max-iters is 300$'
 same "resumed after the end" longer ref
 check "nothing changed" cmp longer/last.h5 longer.was/last.h5
 
