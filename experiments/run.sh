@@ -4,9 +4,10 @@
 #   shakespeare  8 variants, 5 seeds, the reference run    TEXT=tinyshakespeare.txt   an hour or more on two cores
 #   bible        the same on the King James text            made by `bible` (Debian: bible-kjv)           likewise
 #   lengths      4 variants without positions, 3 seeds, windows of 1, 4 and 16 times the block    TEXT=...
-#   mqar-64-4    retrieval, 8 variants with and without a short convolution, 3 seeds                 hours
-#   mqar-128-8   the same, twice as long with twice the pairs                                           hours
-#   mqar-256-16  the same again, one seed                                                               hours
+#   mqar-64-4    retrieval, 8 variants with and without a short convolution, 3 seeds, of two rates the better     2 hours
+#   mqar-64-4-longer    two of them without it, for twice the steps                                          10 minutes
+#   mqar-128-8   rows twice as long with twice the pairs, at the rates that mqar-64-4 chose                     2 hours
+#   mqar-256-16  the same again, one seed                                                                      an hour
 #
 # Stop it with Ctrl-C whenever you like; the same command goes on.  Finished runs are read from records/,
 # so what is committed here is not run again.  JOBS=N: runs side by side.
@@ -19,15 +20,20 @@ eight=(--attn=softmax --attn=elu1 --attn=double-softmax --attn=cosine --attn=win
 
 both=() # each variant with and without a short convolution
 for attn in "${eight[@]}"; do both+=("$attn short-conv=4" "$attn"); done
+chosen=() # the same at the rates that mqar-64-4 chooses
+for i in "${!both[@]}"; do
+    case $i in 1 | 7 | 8 | 10 | 11) lr=1e-3 ;; *) lr=3e-3 ;; esac
+    chosen+=("${both[i]} lr=$lr")
+done
 
 text() { # NAME FILE: the reference run
     "$bin/compare" "${eight[@]}" --data "$2" --seeds 5 --jobs "$jobs" --out-dir "$1"
 }
 
-mqar() { # LENGTH PAIRS SEEDS
-    "$bin/compare" "${both[@]}" --task="mqar:vocab=$((4 * $1)),length=$1,pairs=$2" --n-layer 2 --n-head 1 --n-embd 64 \
-        --batch-size 64 --max-iters 3000 --eval-interval 100 --stop-at .995 --lr 1e-3,3e-3 --seeds "$3" --jobs "$jobs" \
-        --longest 4096 --out-dir "mqar-$1-$2"
+mqar() { # NAME LENGTH PAIRS SEEDS STEPS OPTION...: batches of 64 rows, of 8,192 tokens at most
+    "$bin/compare" --task="mqar:vocab=$((4 * $2)),length=$2,pairs=$3" --n-layer 2 --n-head 1 --n-embd 64 \
+        --batch-size $(($2 > 128 ? 8192 / $2 : 64)) --max-iters "$5" --eval-interval 100 --stop-at .995 --seeds "$4" \
+        --jobs "$jobs" --longest 4096 --out-dir "$1" "${@:6}"
 }
 
 (($#)) || { sed -n '2,/^# so what/s/^# \{0,1\}//p' run.sh && exit 2; }
@@ -42,9 +48,10 @@ for name in "$@"; do
         "$bin/compare" --attn=softmax --attn=elu1 --attn=double-softmax --attn=cosine --pos none \
             --data "${TEXT:?TEXT=FILE names Tiny Shakespeare}" --seeds 3 --jobs "$jobs" --longest 0 --out-dir lengths
         ;;
-    mqar-64-4) mqar 64 4 3 ;;
-    mqar-128-8) mqar 128 8 3 ;;
-    mqar-256-16) mqar 256 16 1 ;;
+    mqar-64-4) mqar mqar-64-4 64 4 3 3000 --lr 1e-3,3e-3 "${both[@]}" ;;
+    mqar-64-4-longer) mqar mqar-64-4-longer 64 4 3 6000 --lr 1e-3 --attn=softmax --attn=elu1 ;;
+    mqar-128-8) mqar mqar-128-8 128 8 3 3000 "${chosen[@]}" ;;
+    mqar-256-16) mqar mqar-256-16 256 16 1 3000 "${chosen[@]}" ;;
     *) echo "run.sh: unknown experiment '$name'; run.sh alone lists them" >&2 && exit 2 ;;
     esac
 done
