@@ -1,5 +1,5 @@
 /* tile_kernels.c -- exponentials of rows and tiles: maxima, sums, running sums, softmax and its
- * gradient.  Compiled once for each instruction set (LA_ISA). */
+ * gradient; and the weights of taylor2.  Compiled once for each instruction set (LA_ISA). */
 #include <math.h>
 #include <string.h>
 
@@ -196,6 +196,41 @@ void LA_KERNEL(softmax_backward)(int64_t rows, int64_t n, int lower, const la_re
                                  const la_real *d, la_real *S, la_real *dP, int64_t ld) {
     for (int64_t i = 0; i < rows; i++, S += ld, dP += ld)
         softmax_row_backward(0, lower && i + 1 < n ? i + 1 : n, n, lse[i], d[i], S, dP);
+}
+
+void LA_KERNEL(taylor2)(int64_t rows, int64_t n, int lower, la_real *S, int64_t ld, la_real *l) {
+    for (int64_t i = 0; i < rows; i++, S += ld) {
+        const int64_t hi = lower && i + 1 < n ? i + 1 : n;
+        la_real       sum[LA_LANES] = {0};
+        clear_around(0, hi, n, S);
+        for (int64_t j = 0; j < hi; j += LA_LANES)
+#pragma omp simd
+            for (int k = 0; k < LA_LANES; k++) {
+                const int counts = k < (int)(hi - j);
+                la_real   up = 1 + (counts ? S[j + k] : 0);
+                S[j + k] = counts ? R(0.5) * (up * up + 1) : 0;
+                sum[k] += S[j + k];
+            }
+        l[i] += sum_lanes(sum);
+    }
+}
+
+void LA_KERNEL(taylor2_backward)(int64_t rows, int64_t n, int lower, const la_real *l,
+                                 const la_real *d, la_real *S, la_real *dP, int64_t ld) {
+    for (int64_t i = 0; i < rows; i++, S += ld, dP += ld) {
+        const int64_t hi = lower && i + 1 < n ? i + 1 : n;
+        const la_real scale = 1 / l[i], di = d[i];
+        clear_around(0, hi, n, S);
+        clear_around(0, hi, n, dP);
+        for (int64_t j = 0; j < hi; j += LA_LANES)
+#pragma omp simd
+            for (int k = 0; k < LA_LANES; k++) {
+                const int counts = k < (int)(hi - j);
+                la_real   up = 1 + (counts ? S[j + k] : 0), t = counts ? dP[j + k] - di : 0;
+                S[j + k] = counts ? R(0.5) * (up * up + 1) * scale : 0;
+                dP[j + k] = up * scale * t;
+            }
+    }
 }
 
 void LA_KERNEL(softmax_ranges)(int64_t rows, int64_t n, const int32_t *lo, const int32_t *hi,

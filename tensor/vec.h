@@ -103,7 +103,12 @@ typedef struct la_vec {
     /* The same tile backward: P = exp(S - lse) in the place of S, and P (dP - d) in that of dP. */
     void (*softmax_backward)(int64_t rows, int64_t n, int lower, const la_real *lse,
                              const la_real *d, la_real *S, la_real *dP, int64_t ld);
-    /* The same two where row i counts columns [lo_i,hi_i), which may be none: then the row is 0 and
+    /* The same tile, weighed by 1 + s + s^2/2, which need no maximum: S = the weights, l += their
+     * sums; and backward, with l their whole sums: P = weights / l, and (1 + s) / l (dP - d). */
+    void (*taylor2)(int64_t rows, int64_t n, int lower, la_real *S, int64_t ld, la_real *l);
+    void (*taylor2_backward)(int64_t rows, int64_t n, int lower, const la_real *l, const la_real *d,
+                             la_real *S, la_real *dP, int64_t ld);
+    /* Softmax where row i counts columns [lo_i,hi_i), which may be none: then the row is 0 and
      * m, l stay.  Scores of -inf weigh nothing. */
     void (*softmax_ranges)(int64_t rows, int64_t n, const int32_t *lo, const int32_t *hi,
                            la_real *S, int64_t ld, la_real *m, la_real *l, la_real *shrink);

@@ -63,6 +63,8 @@ LA_DECLARE(exp_over);
 LA_DECLARE(exp_over_backward);
 LA_DECLARE(softmax);
 LA_DECLARE(softmax_backward);
+LA_DECLARE(taylor2);
+LA_DECLARE(taylor2_backward);
 LA_DECLARE(softmax_ranges);
 LA_DECLARE(softmax_ranges_backward);
 

@@ -177,6 +177,8 @@ const la_vec LA_KERNEL(vec) = {
     .exp_over_backward = LA_KERNEL(exp_over_backward),
     .softmax = LA_KERNEL(softmax),
     .softmax_backward = LA_KERNEL(softmax_backward),
+    .taylor2 = LA_KERNEL(taylor2),
+    .taylor2_backward = LA_KERNEL(taylor2_backward),
     .softmax_ranges = LA_KERNEL(softmax_ranges),
     .softmax_ranges_backward = LA_KERNEL(softmax_ranges_backward),
 };

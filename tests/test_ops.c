@@ -228,34 +228,43 @@ START_TEST(inference_gives_the_values_of_training) {
 }
 END_TEST
 
-/* The subject with another op; a variant is changed in a copy. */
-static void replace_op(la_subject *s, const la_op *op, la_attn *copy) {
-    s->op = op;
+/* The ops of a subject as they are, and with a change: its op, and that of a variant pair by pair.
+ */
+static const la_op *right[2];
+static la_op        changed[2];
+
+static const la_op *right_op(const la_node *n) { return right[n->op == changed + 1]; }
+
+static void no_sets(la_op *op) { op->sets = 0; }
+
+/* A variant is changed in a copy. */
+static void change_ops(la_subject *s, void change(la_op *), la_attn *copy) {
+    right[0] = s->op, right[1] = s->variant ? s->variant->pairwise : NULL;
+    for (int i = 0; i < 2 && right[i]; i++) change(memcpy(changed + i, right[i], sizeof **right));
+    s->op = changed;
     if (!s->variant) return;
     *copy = *s->variant;
-    copy->causal = copy->full = op;
+    copy->causal = copy->full = changed;
+    if (copy->pairwise) copy->pairwise = changed + 1;
     s->variant = copy;
 }
 
-static const la_op *right;
-
 /* A backward that is right but for one part in a million of its first block. */
 static void nearly_right(const la_node *n, const la_run *run) {
-    right->backward(n, run);
+    right_op(n)->backward(n, run);
     for (int i = 0; i < n->n_in; i++)
         for (int64_t j = 0; n->in[i]->g && run->block == 0 && j < la_len(n->in[i]->shape); j++)
             n->in[i]->g[j] *= R(1 + 1e-6);
 }
 
+static void make_nearly_right(la_op *op) { op->backward = nearly_right; }
+
 START_TEST(gradcheck_sees_one_part_in_a_million) { /* _i is the subject */
     la_subject s = la_subject_at(_i);
     double     worst;
     la_threads_set(1); /* blocks in order */
-    right = s.op;
-    la_op wrong = *s.op;
-    wrong.backward = nearly_right;
     la_attn variant;
-    replace_op(&s, &wrong, &variant);
+    change_ops(&s, make_nearly_right, &variant);
     OK(la_gradcheck(&s, s.cases, &(la_trial_cfg){0}, &worst));
     ck_assert_msg(worst > 1e-7 && worst < 1e-5, "%s: a gradient 1e-6 off shows as %g", s.name,
                   worst);
@@ -329,7 +338,6 @@ START_TEST(no_gradient_depends_on_what_its_memory_held) {
     for (int columns = 0; columns <= (items[_i].subject.variant != NULL); columns++) {
         item         cleared = items[_i];
         la_subject  *s = &cleared.subject;
-        la_op        op = *s->op;
         la_attn      variant;
         la_trial     r[2];
         la_trial_cfg cfg = {.split = cleared.split,
@@ -337,8 +345,7 @@ START_TEST(no_gradient_depends_on_what_its_memory_held) {
                             .behind = 1,
                             .columns = columns,
                             .seed = 5};
-        op.sets = 0;
-        replace_op(s, &op, &variant);
+        change_ops(s, no_sets, &variant);
         OK(la_trial_create(r, s, cleared.c, &cfg));
         OK(la_trial_create(r + 1, &items[_i].subject, cleared.c, &cfg));
         step(r);
@@ -397,7 +404,7 @@ static void fill_with_nan(size_t n, la_real *x) {
 static int spoil_memory(const la_node *n, const la_run *run) {
     la_plan   p = {0};
     const int first = run->phase == 0 && run->block == 0;
-    OK(right->infer(n, &p));
+    OK(right_op(n)->infer(n, &p));
     fill_with_nan(p.n_scratch, run->scratch);
     if (first) fill_with_nan(p.n_common, run->common);
     return first;
@@ -405,7 +412,7 @@ static int spoil_memory(const la_node *n, const la_run *run) {
 
 static void watched_forward(const la_node *n, const la_run *run) {
     if (spoil_memory(n, run)) fill_with_nan((size_t)la_len(n->shape), n->x);
-    right->forward(n, run);
+    right_op(n)->forward(n, run);
     left_over[n->id] = count_padding(n, n, n->x);
 }
 
@@ -413,7 +420,7 @@ static void watched_backward(const la_node *n, const la_run *run) {
     const int first = spoil_memory(n, run);
     for (int i = 0; i < 3 && first; i++)
         if (la_sets(run, i)) fill_with_nan((size_t)la_len(n->in[i]->shape), n->in[i]->g);
-    right->backward(n, run);
+    right_op(n)->backward(n, run);
     left_over[n->id] = 0;
     for (int i = 0; i < 3; i++) left_over[n->id] += count_padding(n, n->in[i], n->in[i]->g);
 }
@@ -482,15 +489,14 @@ static void run_padding(const item *it, int empty) {
     la_trial_destroy(&r);
 }
 
+static void watch(la_op *op) { op->forward = watched_forward, op->backward = watched_backward; }
+
 START_TEST(padding_counts_as_nothing) { /* _i is the subject */
     la_subject s = la_subject_at(_i);
     la_attn    variant;
     if (!s.variant) return;
     la_threads_set(1); /* blocks in order */
-    right = s.op;
-    la_op watched = *s.op;
-    watched.forward = watched_forward, watched.backward = watched_backward;
-    replace_op(&s, &watched, &variant);
+    change_ops(&s, watch, &variant);
     for (int split = 0; split <= !s.bidirectional; split++)
         for (const la_case *c = s.cases; c->name; c++)
             for (int empty = 0; empty < 2; empty++)

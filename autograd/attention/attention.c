@@ -89,6 +89,13 @@ static int64_t features(const la_attn_cfg *c, int which, int64_t D) {
 
 int64_t la_attn_features(const la_attn_cfg *c, int64_t D) { return features(c, 1, D); }
 
+/* A token costs 2 and 5 products with each it sees, or 6 and more with each feature. */
+int la_attn_is_pairwise(const la_attn_cfg *c, int64_t T, int64_t D) {
+    enum { TOKENS = 4 }; /* for a feature, measured */
+    return c->variant->pairwise && !c->decay &&
+           (c->bidirectional ? 2 * T : T) <= TOKENS * la_attn_features(c, D);
+}
+
 unsigned la_attn_traits(const la_attn_cfg *c) {
     const la_map *q = la_attn_map(c, 0), *k = la_attn_map(c, 1);
     if (!q) return c->variant->traits;
@@ -208,6 +215,8 @@ la_node *la_attention(la_tape *t, const la_attn_cfg *c, const la_attn_in *in, la
         la_status s = op ? la_attn_check(c, x[0]->shape.d[2], x[0]->shape.d[3])
                          : la_fail(LA_ARG, "%s is no attention", c->variant->name);
         if (s != LA_OK) return la_tape_fail(t, s);
+        if (!in->state && la_attn_is_pairwise(c, x[0]->shape.d[1], x[0]->shape.d[3]))
+            op = c->variant->pairwise;
     }
     for (int i = 0; i < 3 && in->mask; i++) x[i] = la_pack(t, x[i], in->mask);
     if (c->variant->map) { /* the weights are those of projections */

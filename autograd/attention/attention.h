@@ -131,6 +131,7 @@ struct la_attn {
     const la_map *map;        /* of a kernel variant, else NULL                              */
     const struct la_sparse *sparse; /* which keys a query sees, ops/sparse_softmax.h; else NULL */
     const la_op *causal, *full;     /* NULL: that of the maps, or none at all                    */
+    const la_op *pairwise;          /* of a kernel variant: the same without features, or NULL   */
     /* NULL where there is nothing to say: */
     void (*complete)(la_attn_cfg *c, int64_t longest); /* options left at 0                   */
     la_status (*check)(const la_attn_cfg *c, int64_t H, int64_t D); /* options against sizes  */
@@ -167,6 +168,9 @@ void          la_attn_complete(la_attn_cfg *c, int64_t longest);
 la_status     la_attn_check(const la_attn_cfg *c, int64_t H, int64_t D);
 /* The op that computes it; NULL: attention adds nothing. */
 const la_op  *la_attn_op(const la_attn_cfg *c);
+/* Whether the variant's `pairwise` takes its place for a text of T tokens without state or decay.
+ */
+int           la_attn_is_pairwise(const la_attn_cfg *c, int64_t T, int64_t D);
 const la_map *la_attn_map(const la_attn_cfg *c, int which); /* 0: of q, 1: of k; or NULL        */
 const la_projection *la_attn_projection(const la_attn_cfg *c, int which); /* before it, or NULL  */
 unsigned la_attn_traits(const la_attn_cfg *c); /* of the variant and of its maps              */

@@ -8,6 +8,9 @@ extern const la_op la_op_causal_linear, la_op_full_linear; /* sums of phi(k) v' 
 extern const la_op la_op_causal_exp_linear, la_op_full_exp_linear; /* the same for features that are
                                                                       given by their logarithms */
 
+/* Weights 1 + s + s^2/2 of each pair of tokens, by the tiles of softmax.c; it has no state. */
+extern const la_op la_op_taylor2_pairs;
+
 /* A check for la_op.check: past is not below 0, and a text is not longer than the maps can tell. */
 la_status la_kernel_check(const la_node *n);
 

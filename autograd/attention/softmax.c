@@ -216,18 +216,24 @@ static double pairs(const la_attn_cfg *c, int64_t T) {
     return c->bidirectional ? (double)T * (double)T : (double)T * (double)(T + 1) / 2;
 }
 
+#define TILED                                                                                      \
+    .attr_size = sizeof(la_attn_call),                                                             \
+    .reads = LA_READS_ATTENTION | LA_READS_OUT(0) | LA_READS_OUT(1),                               \
+    .sets = LA_SETS_IN(0) | LA_SETS_IN(1) | LA_SETS_IN(2), .strided = 1, .infer = infer,           \
+    .check = check, .forward = forward, .backward = backward
+
 static const la_op op = {
     .name = "softmax_attention",
     .formula = "o_t = sum_j softmax_j(q_t.k_j / sqrt D) v_j, over j <= t or over all",
     .file = "autograd/attention/softmax.c",
-    .attr_size = sizeof(la_attn_call),
-    .reads = LA_READS_ATTENTION | LA_READS_OUT(0) | LA_READS_OUT(1),
-    .sets = LA_SETS_IN(0) | LA_SETS_IN(1) | LA_SETS_IN(2),
-    .strided = 1,
-    .infer = infer,
-    .check = check,
-    .forward = forward,
-    .backward = backward,
+    TILED,
+};
+
+const la_op la_op_taylor2_pairs = {
+    .name = "taylor2_pairs",
+    .formula = "o_t = sum_j w_tj v_j / (sum_j w_tj + eps), w = 1 + s + s^2/2, s = q_t.k_j / sqrt D",
+    .file = "autograd/attention/taylor2.c",
+    TILED,
 };
 
 const la_attn la_attn_softmax = {

@@ -2,7 +2,7 @@
  * one tile of queries forward, one tile of keys backward.  The letters are those of softmax.c. */
 #ifndef LA_SOFTMAX_TILE_H
 #define LA_SOFTMAX_TILE_H
-#include "autograd/attention/attention.h"
+#include "autograd/attention/kernel_map.h"
 #include "autograd/kernel.h"
 #include "tensor/blas.h"
 
@@ -20,7 +20,8 @@ typedef struct dims {
     int64_t strips;   /* blocks of a head                                                      */
     int64_t ld;       /* of S, P, dP, dS: C up to a multiple of 16                             */
     int     both;     /* ways: every token sees every other                                    */
-    la_real scale;
+    int     taylor2;  /* weights: of the variant with a map                                     */
+    la_real scale, eps;
 } dims;
 
 static inline dims get(const la_node *n) {
@@ -29,6 +30,8 @@ static inline dims get(const la_node *n) {
     dims s = {.B = q.d[0], .T = q.d[1], .H = q.d[2], .D = q.d[3], .E = n->in[2]->shape.d[3]};
     s.scale = 1 / sqrt(R(s.D));
     s.both = c->bidirectional;
+    s.taylor2 = c->variant->map != NULL;
+    s.eps = R(c->eps);
     s.capacity = la_attn_room(n);
     s.strips = la_ceil_div(BLOCKS, s.B * s.H);
     s.C = c->chunk > 0 ? c->chunk : TILE;
@@ -157,15 +160,19 @@ static inline void forward_tile(dims s, const head *a, const ahead *w, int64_t c
         else
             la_gemm_nn(LA_SET | (lower ? LA_C_LOWER : 0), rows, keys, s.D, w->Q, s.D,
                        w->KT + j.from * s.D, keys, w->P, s.ld);
-        vec->softmax(rows, keys, lower, w->P, s.ld, w->m, w->l, w->shrink);
-        for (int64_t r = 0; r < rows && tile > 0; r++)
+        if (s.taylor2)
+            vec->taylor2(rows, keys, lower, w->P, s.ld, w->l);
+        else
+            vec->softmax(rows, keys, lower, w->P, s.ld, w->m, w->l, w->shrink);
+        for (int64_t r = 0; r < rows && tile > 0 && !s.taylor2; r++)
             if (w->shrink[r] != 1) vec->scale(s.E, w->shrink[r], w->O + r * s.E, w->O + r * s.E);
         la_gemm_nn((tile ? LA_ADD : LA_SET) | (lower ? LA_A_LOWER : 0), rows, s.E, keys, w->P, s.ld,
                    v, a->ldv, w->O, s.E);
     }
     for (int64_t r = 0; r < rows; r++) {
+        if (s.taylor2) w->l[r] += s.eps;
         vec->scale(s.E, 1 / w->l[r], w->O + r * s.E, a->o + (i.from + r) * a->ldo);
-        if (a->lse) a->lse[i.from + r] = w->m[r] + log(w->l[r]);
+        if (a->lse) a->lse[i.from + r] = s.taylor2 ? w->l[r] : w->m[r] + log(w->l[r]);
     }
 }
 
@@ -199,7 +206,8 @@ static inline void backward_tile(dims s, const head *a, const back *w, int64_t t
         if (dQ) prefetch_rows(rows, s.D, dQ + i.from * ld, ld);
         la_gemm_nn(scores, rows, keys, s.D, Q, s.D, w->KT, keys, w->P, s.ld);
         la_gemm_nn(scores, rows, keys, s.E, G, s.E, w->VT, keys, w->dS, s.ld);
-        vec->softmax_backward(rows, keys, lower, a->lse + i.from, w->d + i.from, w->P, w->dS, s.ld);
+        (s.taylor2 ? vec->taylor2_backward : vec->softmax_backward)(
+            rows, keys, lower, a->lse + i.from, w->d + i.from, w->P, w->dS, s.ld);
         la_gemm_tn(sum, keys, s.E, rows, w->P, s.ld, G, s.E, w->dV, s.E);
         la_gemm_tn(sum, keys, s.D, rows, w->dS, s.ld, Q, s.D, w->dK, s.D);
         if (dQ)

@@ -10,6 +10,15 @@
  * A state is d^2/2 (E+1): at d = 64 that is 33 times elu1's; --attn=taylor2:d=16, which projects q
  * and k, is what Based does.
  *
+ * A text by itself of at most 4 m tokens is quicker without features, pair by pair: the tiles of
+ * softmax.c with w_tj = 1 + s_tj + s_tj^2/2 in the place of its exponentials.  With l_t = sum_j
+ * w_tj
+ * + eps, g_t the gradient at o_t, and d_t = g_t.o_t as there,
+ *
+ *   dw_tj = (g_t.v_j - d_t) / l_t     ds_tj = (1 + s_tj) dw_tj     dv_j = sum_t w_tj g_t / l_t
+ *
+ * What follows is for longer texts, and for those that go on from a state.
+ *
  * Backward, with c = 1 / sqrt d, c' = c / sqrt 2, and dy_ij the gradient of pair (i,j), i <= j:
  *
  *   dx_i = dy_i / d^(1/4) + 2 c' x_i dy_ii + c sum_{j>i} x_j dy_ij + c sum_{j<i} x_j dy_ji
@@ -85,5 +94,6 @@ const la_attn la_attn_taylor2 = {
     .file = "autograd/attention/taylor2.c",
     .options = "chunk eps d decay norm",
     .map = &map,
+    .pairwise = &la_op_taylor2_pairs,
     .definition = la_kernel_definition,
 };
