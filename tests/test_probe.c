@@ -389,6 +389,14 @@ START_TEST(costs_are_counted) {
     ck_assert_double_eq_tol(c.flops_per_step, 6 * (body * 48 + head * 12) + 4 * 4 * 78 * 7 * 2 * 8,
                             1e-6);
     la_lm_destroy(lm);
+    lm = model("taylor2"); /* 12 tokens, 45 features: pair by pair, as softmax */
+    ck_assert_double_eq_tol(la_probe_cost_of(lm, 4, 0).flops_per_step,
+                            6 * weights * 48 + 4 * 4 * 78 * 7 * 2 * 8, 1e-6);
+    la_lm_destroy(lm);
+    lm = model("taylor2:decay=0.9"); /* with each feature */
+    ck_assert_double_eq_tol(la_probe_cost_of(lm, 4, 0).flops_per_step,
+                            6 * weights * 48 + 4 * 4 * 12 * 14 * 45 * 8, 1e-6);
+    la_lm_destroy(lm);
     lm = model("favor:m=8");
     ck_assert_int_eq(la_probe_cost_of(lm, 4, 0).frozen, la_params_frozen_numbers(lm->params));
     ck_assert_int_gt(la_probe_cost_of(lm, 4, 0).frozen, 0);

@@ -489,6 +489,54 @@ START_TEST(softmax_of_tiles_is_that_of_whole_rows) {
 }
 END_TEST
 
+/* 1 + s + s^2/2 and its slope 1 + s, in rows of which all or a triangle counts, and the rest NaN.
+ */
+START_TEST(taylor2_of_a_tile_is_that_of_its_numbers) {
+    const la_vec *v = table(_i);
+    enum { ROWS = 37, LD = 48 };
+    static const double CLOSE = BY_PRECISION(1e-6, 1e-14);
+    la_real             S[ROWS * LD], W[ROWS * LD], dP[ROWS * LD], l[ROWS], d[ROWS];
+    for (int n = 1; n <= ROWS; n++)
+        for (int lower = 0; lower < 2; lower++) {
+            fill_uniform(ROWS * LD, 4, 8, S);
+            fill_uniform(ROWS, 1, 6, d);
+            for (int i = 0; i < n; i++)
+                for (int j = lower ? i + 1 : n; j < LD; j++) S[i * LD + j] = R(NAN);
+            for (int i = 0; i < n; i++) l[i] = R(i);
+            memcpy(W, S, sizeof W);
+            v->taylor2(n, n, lower, W, LD, l);
+            for (int i = 0; i < n; i++) {
+                double sum = i;
+                for (int j = 0; j < n; j++) {
+                    double s = (double)S[i * LD + j], w = lower && j > i ? 0 : 1 + s + s * s / 2;
+                    sum += w;
+                    if (!(fabs((double)W[i * LD + j] - w) <= 20 * CLOSE))
+                        ck_abort_msg("%s: n %d, row %d: w_%d is %.9g, not %.9g", v->name, n, i, j,
+                                     (double)W[i * LD + j], w);
+                }
+                ck_assert_msg(fabs((double)l[i] - sum) <= 20 * n * CLOSE,
+                              "%s: n %d, row %d: l is %.9g, not %.9g", v->name, n, i, (double)l[i],
+                              sum);
+            }
+            memcpy(W, S, sizeof W);
+            memcpy(dP, S, sizeof dP);
+            v->taylor2_backward(n, n, lower, l, d, W, dP, LD);
+            for (int i = 0; i < n; i++)
+                for (int j = 0; j < n; j++) {
+                    const int counts = !lower || j <= i;
+                    double    s = (double)S[i * LD + j], whole = (double)l[i];
+                    double    p = counts ? (1 + s + s * s / 2) / whole : 0;
+                    double    ds = counts ? (1 + s) * (s - (double)d[i]) / whole : 0;
+                    if (!(fabs((double)W[i * LD + j] - p) <= CLOSE * (1 + 20 / whole)) ||
+                        !(fabs((double)dP[i * LD + j] - ds) <= CLOSE * (1 + 100 / whole)))
+                        ck_abort_msg(
+                            "%s: n %d, row %d, column %d: P %.9g, not %.9g; dS %.9g, not %.9g",
+                            v->name, n, i, j, (double)W[i * LD + j], p, (double)dP[i * LD + j], ds);
+                }
+        }
+}
+END_TEST
+
 /* Rows of which a range counts, that of some rows empty or all -inf, and what does not count NaN.
  */
 START_TEST(softmax_of_ranges_is_that_of_what_counts) {
@@ -1139,6 +1187,7 @@ int main(void) {
     tcase_add_loop_test(c, softmax_over_and_its_gradient_are_those_of_loops, 0, tables);
     tcase_add_loop_test(c, exp_over_and_its_gradient_are_those_of_loops, 0, tables);
     tcase_add_loop_test(c, softmax_of_tiles_is_that_of_whole_rows, 0, tables);
+    tcase_add_loop_test(c, taylor2_of_a_tile_is_that_of_its_numbers, 0, tables);
     tcase_add_loop_test(c, softmax_of_ranges_is_that_of_what_counts, 0, tables);
     tcase_add_loop_test(c, softmax_has_an_exp_that_is_right_down_to_0, 0, tables);
     tcase_add_loop_test(c, sums_and_copies_are_right_at_every_length, 0, tables);

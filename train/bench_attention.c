@@ -19,7 +19,10 @@ const char la_attn_flops_text[] =
     "is T (T+1) D (2 + 5) for causal softmax (Dao et al. 2022 count the same); linear variants "
     "with m "
     "features\n"
-    "T m E (4 + 10), 2 and 5 products with the state; none has no arithmetic";
+    "T m E (4 + 10), 2 and 5 products with the state, or as softmax where that is less work "
+    "(taylor2 "
+    "on\n"
+    "short texts); none has no arithmetic";
 
 la_attn_flops la_attn_flops_of(const la_attn_cfg *c, int64_t T, int64_t D) {
     const la_attn *a = c->variant;
@@ -32,7 +35,8 @@ la_attn_flops la_attn_flops_of(const la_attn_cfg *c, int64_t T, int64_t D) {
         return (la_attn_flops){4 * a->pairs(c, T) * d, 10 * a->pairs(c, T) * d,
                                4 * (a->pairs(c, T + 1) - a->pairs(c, T)) * d};
     double me = (double)la_attn_features(c, D) * d;
-    return (la_attn_flops){4 * t * me, 10 * t * me, 4 * me};
+    double each = la_attn_is_pairwise(c, T, D) ? (c->bidirectional ? t : (t + 1) / 2) * d : me;
+    return (la_attn_flops){4 * t * each, 10 * t * each, 4 * me};
 }
 
 la_attn_flops la_lm_attention_flops(const la_lm *lm, int64_t T) {

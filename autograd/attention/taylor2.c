@@ -90,7 +90,7 @@ const la_attn la_attn_taylor2 = {
                "phi(k_j) v_j') / (phi(q_t).sum phi(k_j) + eps)",
     .paper = "Arora et al., Simple linear attention language models balance the "
              "recall-throughput tradeoff, 2024",
-    .cost = "O(T m E) time, state m(E+1), m = 1 + d + d(d+1)/2",
+    .cost = "O(T min(m,T) E) time, state m(E+1), m = 1 + d + d(d+1)/2",
     .file = "autograd/attention/taylor2.c",
     .options = "chunk eps d decay norm",
     .map = &map,
