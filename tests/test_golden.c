@@ -80,6 +80,18 @@ START_TEST(by_chunks_they_are_the_same) {
 }
 END_TEST
 
+START_TEST(by_features_they_are_the_same) {
+    la_attn_cfg cfg = cfg_of(models + _i);
+    la_attn     variant = *cfg.variant;
+    if (!variant.pairwise) return;
+    variant.pairwise = NULL;
+    cfg.variant = &variant;
+    compare_variant(models + _i, &cfg);
+    cfg.chunk = 3;
+    compare_variant(models + _i, &cfg);
+}
+END_TEST
+
 /* Whether the file has a variant in a direction that there is. */
 static int covered(const la_attn *a, int bidirectional) {
     for (int i = 0; i < n_models; i++)
@@ -109,5 +121,6 @@ int main(void) {
     tcase_add_test(c, every_variant_is_compared_in_each_direction);
     tcase_add_loop_test(c, outputs_and_gradients_are_pytorchs, 0, n_models);
     tcase_add_loop_test(c, by_chunks_they_are_the_same, 0, n_models);
+    tcase_add_loop_test(c, by_features_they_are_the_same, 0, n_models);
     return run_suite(s);
 }

@@ -120,8 +120,7 @@ START_TEST(a_plan_is_compared_with_what_is_free) {
     FAILS(la_memory_plan_check(&p, &c), LA_NOMEM,
           "the training needs 168.0 MiB and 168.0 MiB are free: weights, gradients and optimiser "
           "take 40.0, the step 90.0, the evaluation 7.0, reading a checkpoint 2.0, saving 31.0, "
-          "samples 30.0; try "
-          "--recompute, or a smaller --batch-size with a larger --grad-accum");
+          "samples 30.0; try --recompute, or a smaller --batch-size with a larger --grad-accum");
     c.recompute = 1;
     FAILS(la_memory_plan_check(&p, &c), LA_NOMEM, "try a smaller --batch-size with a larger");
     c.batch_size = 1;

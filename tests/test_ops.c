@@ -228,8 +228,7 @@ START_TEST(inference_gives_the_values_of_training) {
 }
 END_TEST
 
-/* The ops of a subject as they are, and with a change: its op, and that of a variant pair by pair.
- */
+/* The ops of a subject (its op, and that of a variant pair by pair) as they are, and changed. */
 static const la_op *right[2];
 static la_op        changed[2];
 

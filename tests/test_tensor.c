@@ -489,16 +489,16 @@ START_TEST(softmax_of_tiles_is_that_of_whole_rows) {
 }
 END_TEST
 
-/* 1 + s + s^2/2 and its slope 1 + s, in rows of which all or a triangle counts, and the rest NaN.
- */
+/* 1 + s + s^2/2 and its slope 1 + s in rows of which all or a triangle counts, the rest NaN. */
 START_TEST(taylor2_of_a_tile_is_that_of_its_numbers) {
     const la_vec *v = table(_i);
     enum { ROWS = 37, LD = 48 };
     static const double CLOSE = BY_PRECISION(1e-6, 1e-14);
-    la_real             S[ROWS * LD], W[ROWS * LD], dP[ROWS * LD], l[ROWS], d[ROWS];
+    la_real             S[ROWS * LD], W[ROWS * LD], G[ROWS * LD], dP[ROWS * LD], l[ROWS], d[ROWS];
     for (int n = 1; n <= ROWS; n++)
         for (int lower = 0; lower < 2; lower++) {
             fill_uniform(ROWS * LD, 4, 8, S);
+            fill_uniform(ROWS * LD, 1, 9, G);
             fill_uniform(ROWS, 1, 6, d);
             for (int i = 0; i < n; i++)
                 for (int j = lower ? i + 1 : n; j < LD; j++) S[i * LD + j] = R(NAN);
@@ -519,14 +519,15 @@ START_TEST(taylor2_of_a_tile_is_that_of_its_numbers) {
                               sum);
             }
             memcpy(W, S, sizeof W);
-            memcpy(dP, S, sizeof dP);
+            for (int i = 0; i < ROWS * LD; i++) dP[i] = isnan(S[i]) ? S[i] : G[i];
             v->taylor2_backward(n, n, lower, l, d, W, dP, LD);
             for (int i = 0; i < n; i++)
                 for (int j = 0; j < n; j++) {
                     const int counts = !lower || j <= i;
                     double    s = (double)S[i * LD + j], whole = (double)l[i];
                     double    p = counts ? (1 + s + s * s / 2) / whole : 0;
-                    double    ds = counts ? (1 + s) * (s - (double)d[i]) / whole : 0;
+                    double    ds =
+                        counts ? (1 + s) * ((double)G[i * LD + j] - (double)d[i]) / whole : 0;
                     if (!(fabs((double)W[i * LD + j] - p) <= CLOSE * (1 + 20 / whole)) ||
                         !(fabs((double)dP[i * LD + j] - ds) <= CLOSE * (1 + 100 / whole)))
                         ck_abort_msg(

@@ -16,27 +16,24 @@
 const char la_attn_flops_text[] =
     "flops of a head, forward + backward: 2 and 5 products of 2 D for each query and key that "
     "meet, which\n"
-    "is T (T+1) D (2 + 5) for causal softmax (Dao et al. 2022 count the same); linear variants "
-    "with m "
-    "features\n"
-    "T m E (4 + 10), 2 and 5 products with the state, or as softmax where that is less work "
-    "(taylor2 "
-    "on\n"
-    "short texts); none has no arithmetic";
+    "is T (T+1) D (2 + 5) for causal softmax (Dao et al. 2022 count the same), and for taylor2 on "
+    "short\n"
+    "texts; linear variants with m features T m E (4 + 10), 2 and 5 products with the state; none "
+    "has no\n"
+    "arithmetic";
 
 la_attn_flops la_attn_flops_of(const la_attn_cfg *c, int64_t T, int64_t D) {
     const la_attn *a = c->variant;
-    double         t = (double)T, d = (double)D;
+    double         t = (double)T, E = (double)D, d = c->d ? (double)c->d : E;
     la_attn_cfg    full = *c;
     if (!la_attn_op(c)) return (la_attn_flops){0};
     la_attn_complete(&full, T);
     c = &full;
-    if (a->pairs)
-        return (la_attn_flops){4 * a->pairs(c, T) * d, 10 * a->pairs(c, T) * d,
-                               4 * (a->pairs(c, T + 1) - a->pairs(c, T)) * d};
-    double me = (double)la_attn_features(c, D) * d;
-    double each = la_attn_is_pairwise(c, T, D) ? (c->bidirectional ? t : (t + 1) / 2) * d : me;
-    return (la_attn_flops){4 * t * each, 10 * t * each, 4 * me};
+    const double  pairs = la_attn_pairs(c, T, D, D), me = (double)la_attn_features(c, D) * E;
+    la_attn_flops f = {4 * t * me, 10 * t * me, 4 * me};
+    if (pairs > 0) f.forward = pairs * 2 * (d + E), f.backward = pairs * 2 * (3 * d + 2 * E);
+    if (a->pairs) f.token = 4 * (a->pairs(c, T + 1) - a->pairs(c, T)) * E;
+    return f;
 }
 
 la_attn_flops la_lm_attention_flops(const la_lm *lm, int64_t T) {

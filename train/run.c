@@ -166,7 +166,7 @@ static la_status stopped(la_run_state *r, int *signal) {
 static la_status train(la_run_state *r, int argc, char **argv, int *signal) {
     la_config *c = r->c;
     LA_TRY(open_folder(r, argc, argv));
-    if (r->step >= c->max_iters && r->resumes)
+    if (r->step >= c->max_iters && r->resumes && !c->quiet)
         printf("nothing left to train: the checkpoint is of step %lld and --max-iters is %lld\n",
                (long long)r->step, (long long)c->max_iters);
     la_signals_install();

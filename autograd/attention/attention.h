@@ -131,7 +131,7 @@ struct la_attn {
     const la_map *map;        /* of a kernel variant, else NULL                              */
     const struct la_sparse *sparse; /* which keys a query sees, ops/sparse_softmax.h; else NULL */
     const la_op *causal, *full;     /* NULL: that of the maps, or none at all                    */
-    const la_op *pairwise;          /* of a kernel variant: the same without features, or NULL   */
+    const la_op *pairwise; /* of a kernel variant: the same without features, for short texts */
     /* NULL where there is nothing to say: */
     void (*complete)(la_attn_cfg *c, int64_t longest); /* options left at 0                   */
     la_status (*check)(const la_attn_cfg *c, int64_t H, int64_t D); /* options against sizes  */
@@ -166,11 +166,12 @@ int64_t       la_attn_longest(const la_attn_cfg *c);
 void          la_attn_complete(la_attn_cfg *c, int64_t longest);
 /* LA_ARG, with a sentence, where options do not go together or with the sizes of a head. */
 la_status     la_attn_check(const la_attn_cfg *c, int64_t H, int64_t D);
-/* The op that computes it; NULL: attention adds nothing. */
+/* The op that computes a text that goes on from a state, or fades; NULL: attention adds nothing. */
 const la_op  *la_attn_op(const la_attn_cfg *c);
-/* Whether the variant's `pairwise` takes its place for a text of T tokens without state or decay.
- */
-int           la_attn_is_pairwise(const la_attn_cfg *c, int64_t T, int64_t D);
+/* The op for T tokens by themselves: that, or `pairwise` where it is quicker. */
+const la_op  *la_attn_op_of_text(const la_attn_cfg *c, int64_t T, int64_t D, int64_t E);
+/* How many times a query and a key meet in it; 0: features are summed up instead. */
+double        la_attn_pairs(const la_attn_cfg *c, int64_t T, int64_t D, int64_t E);
 const la_map *la_attn_map(const la_attn_cfg *c, int which); /* 0: of q, 1: of k; or NULL        */
 const la_projection *la_attn_projection(const la_attn_cfg *c, int which); /* before it, or NULL  */
 unsigned la_attn_traits(const la_attn_cfg *c); /* of the variant and of its maps              */

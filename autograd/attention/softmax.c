@@ -35,6 +35,9 @@
  *
  * Saved: lse, (B,H,T).  Memory O(T), time O(T^2 (D + E)).
  *
+ * The tiles are also those of taylor2_pairs, taylor2.c: weights in the place of exponentials, no
+ * maximum, and l + eps in that of lse.
+ *
  * With a state, queries stand at positions past + i and see the cache too; rows past .. past+N-1
  * of the state that goes out are the new keys and values.  The cache has tiles of its own, so that
  * the diagonal always goes from corner to corner of a tile.
@@ -44,6 +47,7 @@
  *
  * With a mask a batch row has N <= T tokens, its first, and a past of its own.  Blocks and strips
  * are still those of T; a short row has less in its tiles, and nothing in the last of them. */
+#include "autograd/attention/kernel_map.h"
 #include "autograd/attention/softmax_tile.h"
 #include "autograd/ops/sparse_softmax.h"
 
@@ -56,7 +60,7 @@ static la_status check(const la_node *n) { return la_attn_check_past(n, la_attn_
 
 static la_status infer(const la_node *n, la_plan *p) {
     LA_TRY(la_attn_infer(n, p));
-    dims    s = get(n);
+    dims    s = get(n, EXPONENTIAL); /* sizes do not depend on it */
     ahead   w;
     back    x;
     int64_t heads = s.B * s.H, *blocks = p->forward_blocks;
@@ -78,7 +82,7 @@ static head find(const la_node *n, dims s, int64_t number) {
     a.N = la_attn_tokens(n, b), a.tiles = la_ceil_div(a.N, s.C);
     a.past = la_attn_past(n, b), a.old = la_ceil_div(a.past, s.C); /* read anew at each replay */
     a.ldk = a.lddk = k->ld, a.ldv = a.lddv = v->ld;
-    a.o = n->x + at, a.g = la_plus(n->g, at), a.lse = la_plus(n->saved, number * s.T);
+    a.o = n->x + at, a.g = la_plus(n->g, at), a.norm = la_plus(n->saved, number * s.T);
     a.q = q->x + la_token(q, b, 0, h), a.dq = la_plus(q->g, la_token(q, b, 0, h));
     a.k = k->x + la_token(k, b, 0, h), a.dk = la_plus(k->g, la_token(k, b, 0, h));
     a.v = v->x + la_token(v, b, 0, h), a.dv = la_plus(v->g, la_token(v, b, 0, h));
@@ -112,8 +116,7 @@ static int64_t deal(dims s, int64_t strip, int64_t round) {
     return round * s.strips + (round % 2 ? s.strips - 1 - strip : strip);
 }
 
-static void forward(const la_node *n, const la_run *run) {
-    dims s = get(n);
+static void forward(const la_node *n, const la_run *run, dims s) {
     if (n->n_out == 2 && run->phase == 0) {
         extend_cache(n, s, run->block);
         if (s.strips > 1) return;
@@ -177,8 +180,7 @@ static void sum_strips(dims s, const head *a, const la_real *parts, int64_t c, i
     if (set) clear_rows(la_max(a->N, c * s.C), la_min(s.T, (c + 1) * s.C), s.D, a->dq, a->ldq);
 }
 
-static void backward(const la_node *n, const la_run *run) {
-    dims s = get(n);
+static void backward(const la_node *n, const la_run *run, dims s) {
     back w;
     if (run->phase == 1) {
         int64_t c = run->block % s.tiles, number = run->block / s.tiles;
@@ -216,24 +218,48 @@ static double pairs(const la_attn_cfg *c, int64_t T) {
     return c->bidirectional ? (double)T * (double)T : (double)T * (double)(T + 1) / 2;
 }
 
-#define TILED                                                                                      \
-    .attr_size = sizeof(la_attn_call),                                                             \
-    .reads = LA_READS_ATTENTION | LA_READS_OUT(0) | LA_READS_OUT(1),                               \
-    .sets = LA_SETS_IN(0) | LA_SETS_IN(1) | LA_SETS_IN(2), .strided = 1, .infer = infer,           \
-    .check = check, .forward = forward, .backward = backward
+static void softmax_forward(const la_node *n, const la_run *run) {
+    forward(n, run, get(n, EXPONENTIAL));
+}
+
+static void softmax_backward(const la_node *n, const la_run *run) {
+    backward(n, run, get(n, EXPONENTIAL));
+}
+
+static void taylor2_forward(const la_node *n, const la_run *run) {
+    forward(n, run, get(n, TAYLOR2));
+}
+
+static void taylor2_backward(const la_node *n, const la_run *run) {
+    backward(n, run, get(n, TAYLOR2));
+}
 
 static const la_op op = {
     .name = "softmax_attention",
     .formula = "o_t = sum_j softmax_j(q_t.k_j / sqrt D) v_j, over j <= t or over all",
     .file = "autograd/attention/softmax.c",
-    TILED,
+    .attr_size = sizeof(la_attn_call),
+    .reads = LA_READS_ATTENTION | LA_READS_OUT(0) | LA_READS_OUT(1),
+    .sets = LA_SETS_IN(0) | LA_SETS_IN(1) | LA_SETS_IN(2),
+    .strided = 1,
+    .infer = infer,
+    .check = check,
+    .forward = softmax_forward,
+    .backward = softmax_backward,
 };
 
 const la_op la_op_taylor2_pairs = {
     .name = "taylor2_pairs",
     .formula = "o_t = sum_j w_tj v_j / (sum_j w_tj + eps), w = 1 + s + s^2/2, s = q_t.k_j / sqrt D",
     .file = "autograd/attention/taylor2.c",
-    TILED,
+    .attr_size = sizeof(la_attn_call),
+    .reads = LA_READS_ATTENTION | LA_READS_OUT(0),
+    .sets = LA_SETS_IN(0) | LA_SETS_IN(1) | LA_SETS_IN(2),
+    .strided = 1,
+    .infer = infer,
+    .check = check,
+    .forward = taylor2_forward,
+    .backward = taylor2_backward,
 };
 
 const la_attn la_attn_softmax = {

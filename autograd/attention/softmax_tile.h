@@ -2,7 +2,7 @@
  * one tile of queries forward, one tile of keys backward.  The letters are those of softmax.c. */
 #ifndef LA_SOFTMAX_TILE_H
 #define LA_SOFTMAX_TILE_H
-#include "autograd/attention/kernel_map.h"
+#include "autograd/attention/attention.h"
 #include "autograd/kernel.h"
 #include "tensor/blas.h"
 
@@ -13,6 +13,9 @@ enum {
     FEW = 3,     /* queries: with fewer a score is a dot product with the key as it lies       */
 };
 
+/* What a score makes of a pair of tokens: exp(s), or 1 + s + s^2/2. */
+typedef enum weights { EXPONENTIAL, TAYLOR2 } weights;
+
 /* Sizes, by shapes alone. */
 typedef struct dims {
     int64_t B, T, H, D, E, capacity;
@@ -20,17 +23,17 @@ typedef struct dims {
     int64_t strips;   /* blocks of a head                                                      */
     int64_t ld;       /* of S, P, dP, dS: C up to a multiple of 16                             */
     int     both;     /* ways: every token sees every other                                    */
-    int     taylor2;  /* weights: of the variant with a map                                     */
+    weights weights;
     la_real scale, eps;
 } dims;
 
-static inline dims get(const la_node *n) {
+static inline dims get(const la_node *n, weights kind) {
     la_shape           q = n->in[0]->shape;
     const la_attn_cfg *c = la_attn_cfg_of(n);
     dims s = {.B = q.d[0], .T = q.d[1], .H = q.d[2], .D = q.d[3], .E = n->in[2]->shape.d[3]};
     s.scale = 1 / sqrt(R(s.D));
     s.both = c->bidirectional;
-    s.taylor2 = c->variant->map != NULL;
+    s.weights = kind;
     s.eps = R(c->eps);
     s.capacity = la_attn_room(n);
     s.strips = la_ceil_div(BLOCKS, s.B * s.H);
@@ -81,12 +84,13 @@ static inline size_t carve_back(dims s, la_real *at, back *w) {
 /* One head of a batch row: how long its text is, where its first rows begin, and how far apart they
  * are. */
 typedef struct head {
-    int64_t        number;                 /* in (B,H)                                         */
-    int64_t        N, tiles;               /* valid tokens, and their tiles: s.tiles, or fewer */
-    int64_t        past, old;              /* tokens before them, in the cache, and their tiles */
-    const la_real *q, *k, *v, *g;          /* keys and values lie in the cache if there is one */
-    la_real       *o, *lse, *dq, *dk, *dv; /* but for o, NULL where nobody needs them          */
-    la_real       *dcache;                 /* (L), of the state that came in, or NULL          */
+    int64_t        number;                  /* in (B,H)                                         */
+    int64_t        N, tiles;                /* valid tokens, and their tiles: s.tiles, or fewer */
+    int64_t        past, old;               /* tokens before them, in the cache, and their tiles */
+    const la_real *q, *k, *v, *g;           /* keys and values lie in the cache if there is one */
+    la_real       *o, *norm, *dq, *dk, *dv; /* but for o, NULL where nobody needs them; norm:
+                                               lse, or l + eps                                  */
+    la_real       *dcache;                  /* (L), of the state that came in, or NULL          */
     int64_t        ldq, ldk, ldv, lddk, lddv, ldo;
 } head;
 
@@ -142,7 +146,26 @@ static inline void clear_rows(int64_t from, int64_t to, int64_t n, la_real *y, i
     for (int64_t i = from; i < to; i++) memset(y + i * ldy, 0, (size_t)n * sizeof *y);
 }
 
-/* o and lse of the queries of tile c. */
+/* A tile of scores becomes weights P.  The sums l move on, and with exponentials m and O do. */
+static inline void weigh(dims s, const ahead *w, int64_t rows, int64_t keys, int lower, int first) {
+    const la_vec *vec = la_vec_table();
+    if (s.weights == TAYLOR2) {
+        vec->taylor2(rows, keys, lower, w->P, s.ld, w->l);
+        return;
+    }
+    vec->softmax(rows, keys, lower, w->P, s.ld, w->m, w->l, w->shrink);
+    for (int64_t r = 0; r < rows && !first; r++)
+        if (w->shrink[r] != 1) vec->scale(s.E, w->shrink[r], w->O + r * s.E, w->O + r * s.E);
+}
+
+/* What O of row r is divided by; *norm: what backward has in its place. */
+static inline la_real divisor(dims s, const ahead *w, int64_t r, la_real *norm) {
+    if (s.weights == TAYLOR2) return *norm = w->l[r] + s.eps;
+    *norm = w->m[r] + log(w->l[r]);
+    return w->l[r];
+}
+
+/* o and norm of the queries of tile c. */
 static inline void forward_tile(dims s, const head *a, const ahead *w, int64_t c) {
     const la_vec *vec = la_vec_table();
     la_range      i = query_tile(s, a, c);
@@ -160,19 +183,14 @@ static inline void forward_tile(dims s, const head *a, const ahead *w, int64_t c
         else
             la_gemm_nn(LA_SET | (lower ? LA_C_LOWER : 0), rows, keys, s.D, w->Q, s.D,
                        w->KT + j.from * s.D, keys, w->P, s.ld);
-        if (s.taylor2)
-            vec->taylor2(rows, keys, lower, w->P, s.ld, w->l);
-        else
-            vec->softmax(rows, keys, lower, w->P, s.ld, w->m, w->l, w->shrink);
-        for (int64_t r = 0; r < rows && tile > 0 && !s.taylor2; r++)
-            if (w->shrink[r] != 1) vec->scale(s.E, w->shrink[r], w->O + r * s.E, w->O + r * s.E);
+        weigh(s, w, rows, keys, lower, tile == 0);
         la_gemm_nn((tile ? LA_ADD : LA_SET) | (lower ? LA_A_LOWER : 0), rows, s.E, keys, w->P, s.ld,
                    v, a->ldv, w->O, s.E);
     }
     for (int64_t r = 0; r < rows; r++) {
-        if (s.taylor2) w->l[r] += s.eps;
-        vec->scale(s.E, 1 / w->l[r], w->O + r * s.E, a->o + (i.from + r) * a->ldo);
-        if (a->lse) a->lse[i.from + r] = s.taylor2 ? w->l[r] : w->m[r] + log(w->l[r]);
+        la_real norm, l = divisor(s, w, r, &norm);
+        vec->scale(s.E, 1 / l, w->O + r * s.E, a->o + (i.from + r) * a->ldo);
+        if (a->norm) a->norm[i.from + r] = norm;
     }
 }
 
@@ -206,8 +224,8 @@ static inline void backward_tile(dims s, const head *a, const back *w, int64_t t
         if (dQ) prefetch_rows(rows, s.D, dQ + i.from * ld, ld);
         la_gemm_nn(scores, rows, keys, s.D, Q, s.D, w->KT, keys, w->P, s.ld);
         la_gemm_nn(scores, rows, keys, s.E, G, s.E, w->VT, keys, w->dS, s.ld);
-        (s.taylor2 ? vec->taylor2_backward : vec->softmax_backward)(
-            rows, keys, lower, a->lse + i.from, w->d + i.from, w->P, w->dS, s.ld);
+        (s.weights == TAYLOR2 ? vec->taylor2_backward : vec->softmax_backward)(
+            rows, keys, lower, a->norm + i.from, w->d + i.from, w->P, w->dS, s.ld);
         la_gemm_tn(sum, keys, s.E, rows, w->P, s.ld, G, s.E, w->dV, s.E);
         la_gemm_tn(sum, keys, s.D, rows, w->dS, s.ld, Q, s.D, w->dK, s.D);
         if (dQ)

@@ -10,14 +10,15 @@
  * A state is d^2/2 (E+1): at d = 64 that is 33 times elu1's; --attn=taylor2:d=16, which projects q
  * and k, is what Based does.
  *
- * A text by itself of at most 4 m tokens is quicker without features, pair by pair: the tiles of
- * softmax.c with w_tj = 1 + s_tj + s_tj^2/2 in the place of its exponentials.  With l_t = sum_j
- * w_tj
- * + eps, g_t the gradient at o_t, and d_t = g_t.o_t as there,
+ * Pair by pair.  A short text (about 4 m tokens, 2 m both ways: la_attn_op_of_text) that neither
+ * goes on from a state nor fades is quicker without features, by the tiles of softmax.c with w_tj =
+ * 1 + s_tj + s_tj^2/2 in the place of exponentials.  With l_t = sum_j w_tj + eps, g_t the gradient
+ * at o_t, and d_t = g_t.o_t as there:
  *
  *   dw_tj = (g_t.v_j - d_t) / l_t     ds_tj = (1 + s_tj) dw_tj     dv_j = sum_t w_tj g_t / l_t
  *
- * What follows is for longer texts, and for those that go on from a state.
+ * Other texts, among them a prompt before it is continued, go by features in causal_linear.c or
+ * full_linear.c, and so does kernel:q=taylor2,k=taylor2, which is the same function.
  *
  * Backward, with c = 1 / sqrt d, c' = c / sqrt 2, and dy_ij the gradient of pair (i,j), i <= j:
  *

@@ -90,6 +90,7 @@ many=(
   "--attn=softplus --n-embd=64 --batch-size=64"
   "--attn=sigmoid --n-embd=320 --n-layer=2 --optim=sgd"
   "--attn=taylor2:d=8 --n-embd=128 --block-size=128"
+  "--attn=taylor2:d=8,decay=.9 --n-embd=128 --block-size=128"
   "--attn=taylor2:d=16 --n-embd=64 --n-head=2 --batch-size=4"
   "--attn=favor:m=64,redraw=2 --n-embd=128"
   "--attn=rff:m=32 --n-embd=128 --sample-every=2"

@@ -16,6 +16,7 @@ specs=(
   "softplus --schedule=linear"
   "sigmoid"
   "taylor2:d=4"
+  "taylor2:d=4,decay=.9"
   "favor:m=16,redraw=7 --dropout=.1"
   "rff:m=16,redraw=5"
   "dpfp:nu=2"

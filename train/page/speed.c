@@ -127,8 +127,9 @@ static void put_slopes(la_page *p) {
         return;
     snprintf(
         caption, sizeof caption,
-        "Growth with length: time and memory go as length to the power of the slope; from which "
-        "length a training step is faster than that of %.160s",
+        "Growth with length: time and memory go as length to the power of the slope (taylor2 has "
+        "softmax's while a text is short); from which length a training step is faster than that "
+        "of %.160s",
         la_page_variant_name(p, 0));
     la_table_begin(p, caption);
     la_table_words(p, "variant");
