@@ -15,12 +15,11 @@
 /* --- nominal arithmetic --- */
 const char la_attn_flops_text[] =
     "flops of a head, forward + backward: 2 and 5 products of 2 D for each query and key that "
-    "meet, which\n"
-    "is T (T+1) D (2 + 5) for causal softmax (Dao et al. 2022 count the same), and for taylor2 on "
-    "short\n"
-    "texts; linear variants with m features T m E (4 + 10), 2 and 5 products with the state; none "
-    "has no\n"
-    "arithmetic";
+    "meet,\n"
+    "T (T+1) D (2 + 5) for causal softmax (Dao et al. 2022 count the same) and, on short texts, "
+    "taylor2;\n"
+    "linear variants with m features T m E (4 + 10), 2 and 5 products with the state; "
+    "none has no arithmetic";
 
 la_attn_flops la_attn_flops_of(const la_attn_cfg *c, int64_t T, int64_t D) {
     const la_attn *a = c->variant;
