@@ -9,6 +9,7 @@
 #   mqar-128-8   rows twice as long with twice the pairs, at the rates that mqar-64-4 chose                     2 hours
 #   mqar-256-16  the same again, one seed                                                                      an hour
 #
+# Times by length are measured in the first one only: they are those of the variants, whatever the text.
 # Stop it with Ctrl-C whenever you like; the same command goes on.  Finished runs are read from records/,
 # so what is committed here is not run again.  JOBS=N: runs side by side.
 set -euo pipefail
@@ -26,14 +27,14 @@ for i in "${!both[@]}"; do
     chosen+=("${both[i]} lr=$lr")
 done
 
-text() { # NAME FILE: the reference run
-    "$bin/compare" "${eight[@]}" --data "$2" --seeds 5 --jobs "$jobs" --out-dir "$1"
+text() { # NAME FILE OPTION...: the reference run
+    "$bin/compare" "${eight[@]}" --data "$2" --seeds 5 --jobs "$jobs" --out-dir "$1" "${@:3}"
 }
 
 mqar() { # NAME LENGTH PAIRS SEEDS STEPS OPTION...: batches of 64 rows, of 8,192 tokens at most
     "$bin/compare" --task="mqar:vocab=$((4 * $2)),length=$2,pairs=$3" --n-layer 2 --n-head 1 --n-embd 64 \
         --batch-size $(($2 > 128 ? 8192 / $2 : 64)) --max-iters "$5" --eval-interval 100 --stop-at .995 --seeds "$4" \
-        --jobs "$jobs" --longest 4096 --out-dir "$1" "${@:6}"
+        --jobs "$jobs" --longest 0 --out-dir "$1" "${@:6}"
 }
 
 (($#)) || { sed -n '2,/^# so what/s/^# \{0,1\}//p' run.sh && exit 2; }
@@ -42,7 +43,7 @@ for name in "$@"; do
     shakespeare) text shakespeare "${TEXT:?TEXT=FILE names Tiny Shakespeare}" ;;
     bible)
         [[ -f kjv.txt ]] || { bible -f gen1:1-rev22:21 </dev/null >kjv.txt.new && mv kjv.txt.new kjv.txt; }
-        text bible kjv.txt
+        text bible kjv.txt --longest 0
         ;;
     lengths)
         "$bin/compare" --attn=softmax --attn=elu1 --attn=double-softmax --attn=cosine --pos none \
