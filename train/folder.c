@@ -122,20 +122,17 @@ la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int
     *evaluated = 0;
     LA_TRY(la_folder_make(dir));
     LA_TRY(la_folder_lock(dir, &s->lock));
-    la_status cleared = clear(dir, mode);
-    if (cleared != LA_OK) {
-        la_folder_close(s);
-        return cleared;
-    }
     int64_t   end = 0;
     char     *path = la_folder_path(dir, "metrics.jsonl");
-    la_status status = path ? LA_OK : la_fail(LA_NOMEM, "no memory for the name %s", dir);
+    la_status status = path && (s->dir = strdup(dir))
+                           ? LA_OK
+                           : la_fail(LA_NOMEM, "no memory for the name %s", dir);
+    if (status == LA_OK && mode == LA_FOLDER_RESUME) la_folder_finish_rotation(s);
+    if (status == LA_OK) status = clear(dir, mode);
     if (status == LA_OK && mode == LA_FOLDER_RESUME)
         status = read_metrics(s, path, step, &end, evaluated);
     if (status == LA_OK) status = la_append_open(&s->metrics, path, O_CREAT, end);
     free(path);
-    if (status == LA_OK && !(s->dir = strdup(dir)))
-        status = la_fail(LA_NOMEM, "no memory for the name %s", dir);
     if (status != LA_OK) la_folder_close(s);
     return status;
 }

@@ -57,6 +57,9 @@ la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **
  * ones are as they were. */
 la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params *p,
                               const la_optim *o, const la_tokenizer *k);
+/* Between saving and that row a killed run has left the checkpoint before as last.old.tmp: it takes
+ * its place.  One that is last.h5 under a second name, or damaged, or no checkpoint, stays. */
+void      la_folder_finish_rotation(la_folder *s);
 la_status la_folder_save_best(la_folder *s, const la_record *r, const la_params *p,
                               const la_optim *o, const la_tokenizer *k);
 

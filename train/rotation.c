@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "train/folder.h"
@@ -30,9 +31,21 @@ static void not_kept(const char *path, int error) {
             la_file_name(path, name), strerror(error));
 }
 
-/* The checkpoint before, under the name `old`, becomes last.1.h5, and so on. */
+/* The first number that is free, or the last that may be taken. */
+static int64_t first_gap(const la_folder *s) {
+    for (int64_t i = 1; i < s->keep - 1; i++) {
+        char *path = numbered(s->dir, i);
+        int   gap = path && access(path, F_OK) != 0;
+        free(path);
+        if (gap) return i;
+    }
+    return s->keep - 1;
+}
+
+/* The checkpoint before, under the name `old`, becomes last.1.h5, and so on up to a gap: done again
+ * from wherever it was broken off, it comes to the same. */
 static void rotate(la_folder *s, const char *old) {
-    for (int64_t i = s->keep - 1; i > 0; i--) {
+    for (int64_t i = first_gap(s); i > 0; i--) {
         char       *newer = numbered(s->dir, i - 1), *older = numbered(s->dir, i);
         const char *from = i == 1 ? old : newer;
         if (!newer || !older)
@@ -42,6 +55,17 @@ static void rotate(la_folder *s, const char *old) {
         free(newer);
         free(older);
     }
+}
+
+void la_folder_finish_rotation(la_folder *s) {
+    struct stat a, b;
+    char       *old = la_folder_path(s->dir, "last.old.tmp"), *path = numbered(s->dir, 0);
+    if (old && path && stat(old, &a) == 0 && stat(path, &b) == 0 &&
+        (a.st_ino != b.st_ino || a.st_dev != b.st_dev) && la_file_is_ours(old) &&
+        !la_file_is_damaged(old))
+        rotate(s, old);
+    free(old);
+    free(path);
 }
 
 la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params *p,

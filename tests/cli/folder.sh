@@ -41,7 +41,19 @@ for how in --resume --overwrite; do
   fi
   for file in "${temporaries[@]}"; do check "$how: $file is gone" test ! -e "left/$file"; done
   check "$how: other files stay" grep -qx mine left/thesis.tmp
-  check "$how: the same checkpoint" cmp left/last.h5 ref/last.h5
+  for file in last.h5 last.1.h5; do check "$how: the same $file" cmp left/$file ref/$file; done
+done
+
+# --- killed between saving last.h5 and moving the earlier ones up: after the first name is given, and later ---
+for moved in none one all; do
+  rm -rf rotating
+  cp -r ref rotating
+  (cd rotating && mv last.1.h5 last.old.tmp)
+  [ $moved = none ] && (cd rotating && mv last.2.h5 last.1.h5 && mv last.3.h5 last.2.h5)
+  [ $moved = one ] && (cd rotating && mv last.2.h5 last.1.h5) # last.3.h5 has its place
+  run 0 train --resume --out-dir=rotating
+  for i in 1 2 3; do check "moved up: $moved" cmp rotating/last.$i.h5 ref/last.$i.h5; done
+  check "moved up: no temporary is left" no_temporaries rotating
 done
 
 # --- the newest that is valid ---
