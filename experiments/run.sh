@@ -9,12 +9,16 @@
 #   mqar-128-8   rows twice as long with twice the pairs, at the rates that mqar-64-4 chose                     2 hours
 #   mqar-256-16  the same again, one seed                                                                      an hour
 #
+# Tiny Shakespeare is the text of Karpathy's char-rnn (1,115,394 bytes).
 # Times by length are measured in the first one only: they are those of the variants, whatever the text.
 # Stop it with Ctrl-C whenever you like; the same command goes on.  Finished runs are read from records/,
 # so what is committed here is not run again.  JOBS=N: runs side by side.
 set -euo pipefail
+(($#)) || { sed -n '2,/^# so what/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 2; }
+if [[ ${TEXT:-} ]]; then TEXT=$(realpath "$TEXT"); fi
+bin=$(realpath "${BIN:-"$(dirname "${BASH_SOURCE[0]}")/../build/release/bin"}")
 cd "$(dirname "${BASH_SOURCE[0]}")"
-bin=${BIN:-../build/release/bin}
+[[ -x $bin/compare ]] || { echo "run.sh: no compare in $bin: build it (README.md), or say where it is with BIN=" >&2 && exit 1; }
 jobs=${JOBS:-1}
 eight=(--attn=softmax --attn=elu1 --attn=double-softmax --attn=cosine --attn=window:w=16 --attn=taylor2 --attn=favor
     --attn=elu1/window:w=16)
@@ -37,7 +41,6 @@ mqar() { # NAME LENGTH PAIRS SEEDS STEPS OPTION...: batches of 64 rows, of 8,192
         --jobs "$jobs" --longest 0 --out-dir "$1" "${@:6}"
 }
 
-(($#)) || { sed -n '2,/^# so what/s/^# \{0,1\}//p' run.sh && exit 2; }
 for name in "$@"; do
     case $name in
     shakespeare) text shakespeare "${TEXT:?TEXT=FILE names Tiny Shakespeare}" ;;

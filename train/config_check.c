@@ -12,6 +12,11 @@ la_status la_config_check_request(const la_config *c) {
     if (c->tool == LA_TOOL_GENERATE && !*c->checkpoint)
         return la_fail(LA_ARG,
                        "--checkpoint is missing: generate --checkpoint runs/softmax-s1337/best.h5");
+    for (int i = 0; c->tool == LA_TOOL_COMPARE && *c->report && i < LA_N_OPTIONS; i++)
+        if (i != LA_OPT_report && la_config_given(c, i))
+            return la_fail(
+                LA_ARG, "--report only writes the page of results that are there: leave out --%s",
+                la_options[i].name);
     if (c->tool == LA_TOOL_COMPARE && !*c->report && (!*c->variants || (!*c->texts && !*c->tasks)))
         return la_fail(LA_ARG,
                        "--%s is missing: compare --attn=softmax --attn=elu1 --data corpus.txt",

@@ -90,6 +90,8 @@ run 3 compare --report other/results.json
 err_says 'of the schema "lina-results-9", and not lina-results-1'
 check "nothing was written" test ! -e other/report.html
 
+refused 2 'leave out --out-dir$' compare --report full/results.json --out-dir=elsewhere
+
 # --- with charts ---
 if ! command -v gnuplot >/dev/null; then
   skipped "gnuplot is not there"

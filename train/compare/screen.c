@@ -219,7 +219,8 @@ void la_screen_summary(const la_comparison *k, const json_t *results) {
         if ((int)strlen(k->variant[v].name) > width) width = (int)strlen(k->variant[v].name);
     for (int p = 0; p < k->n_problems; p++) {
         const char *measure = k->problem[p].task ? "accuracy" : "loss";
-        printf("%s: %s, mean over seeds with 95 %% interval, and the difference to %s\n",
+        printf("%s: %s, mean over seeds with 95 %% interval, the difference to %s, and how many "
+               "seeds\n",
                k->problem[p].name, measure, k->variant[0].name);
         json_array_foreach(summary, i,
                            row) if (!strcmp(json_string_value(json_object_get(row, "problem")),
