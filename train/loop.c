@@ -1,9 +1,9 @@
 /* loop.c -- the steps of a training: update, evaluate, show, save.
  *
  * Order at step s (s updates done): update, evaluation if due, the line of metrics, checkpoint if
- * due. A stop between the update and the evaluation leaves a line without val_loss; resuming
- * evaluates first and adds it, so that every step has one line with the numbers of an uninterrupted
- * run. */
+ * due, sample if due. A stop between the update and the evaluation leaves a line without val_loss;
+ * resuming evaluates first and adds it, so that every step has one line with the numbers of an
+ * uninterrupted run; likewise a sample that is missing. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,14 +81,24 @@ static la_status sample(la_run_state *r) {
     if (!out) return la_fail(LA_NOMEM, "no memory for a sample");
     la_status s = la_write_text(r->trainer.lm, r->texts.tokenizer, &w, out, NULL);
     if (fclose(out) != 0 && s == LA_OK) s = la_fail(LA_NOMEM, "no memory for a sample");
-    if (s == LA_OK) {
-        la_folder_sample(&r->folder, r->step, text);
+    if (s == LA_OK && !la_signal_stop()) { /* else it may be cut: it is written on resuming */
+        s = la_folder_sample(&r->folder, r->step, text);
         la_run_clear_bar(r);
         if (!r->c->quiet)
             printf("--- sample at step %lld ---\n%s\n---\n", (long long)r->step, text);
     }
     free(text);
     return s;
+}
+
+static la_status sample_if_due(la_run_state *r) {
+    if (!r->c->sample_every || !r->step || r->step % r->c->sample_every) return LA_OK;
+    la_status s = sample(r);
+    if (s != LA_NOMEM) return s;
+    la_run_clear_bar(r); /* no reason to lose a training */
+    fprintf(stderr, "warning: no sample at step %lld: %s; training goes on\n", (long long)r->step,
+            la_error());
+    return LA_OK;
 }
 
 /* --- saving --- */
@@ -155,13 +165,7 @@ static la_status after_step(la_run_state *r, const la_step *s) {
     if (la_signal_stop()) return LA_OK;
     if (s && (r->step % every == 0 || r->step == r->c->max_iters || la_signal_save()))
         la_run_save(r, 0);
-    if (!r->c->sample_every || !r->step || r->step % r->c->sample_every) return LA_OK;
-    la_status sampled = sample(r);
-    if (sampled != LA_NOMEM) return sampled;
-    la_run_clear_bar(r); /* no reason to lose a training */
-    fprintf(stderr, "warning: no sample at step %lld: %s; training goes on\n", (long long)r->step,
-            la_error());
-    return LA_OK;
+    return sample_if_due(r);
 }
 
 static int out_of_patience(const la_run_state *r) {
@@ -193,7 +197,11 @@ la_status la_run_loop(la_run_state *r) {
             s = la_folder_add_val_loss(&r->folder, r->step, val, r->last_accuracy);
         if (s != LA_OK && s != LA_STATE) return s;
     }
-    if (r->resumes) la_run_save_best(r);
+    if (r->resumes) {
+        la_run_save_best(r);
+        /* stopped between the checkpoint and its sample */
+        if (!la_signal_stop() && r->folder.sampled != r->step) LA_TRY(sample_if_due(r));
+    }
     while (r->step < r->c->max_iters && !la_signal_stop() && !out_of_patience(r) &&
            !la_run_reached(r)) {
         la_step s;

@@ -146,7 +146,7 @@ static la_status best_not_saved(const la_run_state *r) {
 
 static la_status stopped(la_run_state *r, int *signal) {
     const char *name = *signal == SIGINT ? "SIGINT" : *signal == SIGTERM ? "SIGTERM" : "SIGHUP";
-    if (la_run_save(r, 0)) {
+    if (r->last_saved == r->step || la_run_save(r, 0)) {
         if (!la_run_save_best(r)) {
             *signal = 0;
             return best_not_saved(r);
@@ -165,11 +165,11 @@ static la_status stopped(la_run_state *r, int *signal) {
 
 static la_status train(la_run_state *r, int argc, char **argv, int *signal) {
     la_config *c = r->c;
+    la_signals_install();
     LA_TRY(open_folder(r, argc, argv));
     if (r->step >= c->max_iters && r->resumes && !c->quiet)
         printf("nothing left to train: the checkpoint is of step %lld and --max-iters is %lld\n",
                (long long)r->step, (long long)c->max_iters);
-    la_signals_install();
     la_status s = la_run_loop(r);
     if (s == LA_NUMERIC) return not_finite(r);
     LA_TRY(s);
@@ -182,9 +182,12 @@ static la_status train(la_run_state *r, int argc, char **argv, int *signal) {
                (long long)r->step);
     int best = la_run_save_best(r);
     if (r->last_saved != r->step) la_run_save(r, 0);
-    if (!isfinite(r->last_val) &&
-        la_texts_validate(&r->texts)) /* resumed with nothing left to do */
-        LA_TRY(la_evaluate(&r->evaluator, &r->texts.valid, c->eval_iters, NULL, &r->last_val));
+    if (!isfinite(r->last_val) && la_texts_validate(&r->texts)) { /* resumed, nothing was left */
+        s = la_evaluate(&r->evaluator, &r->texts.valid, c->eval_iters, la_signal_stop,
+                        &r->last_val);
+        if (s == LA_STATE && (*signal = la_signal_stop())) return stopped(r, signal);
+        LA_TRY(s);
+    }
     print_done(r);
     if (r->last_saved != r->step) return not_saved(r, "the run ended at");
     return best ? LA_OK : best_not_saved(r);

@@ -7,7 +7,7 @@
 
 text 20000 >t.txt
 args=("${tiny[@]}" --data=t.txt --max-iters=120 --eval-interval=10 --save-interval=1 --keep=3 --lr=3e-3 --csv
-  --log-interval=1 --quiet=off)
+  --sample-every=4 --log-interval=1 --quiet=off)
 run 0 train "${args[@]}" --out-dir=ref
 fields ref/metrics.jsonl >ref.fields
 
@@ -26,6 +26,7 @@ ended() { # what must hold of a run that has come to its end
   for which in last last.1 last.2 best; do
     check "the same bytes of $which.h5 after $kills kills" cmp run/$which.h5 ref/$which.h5
   done
+  check "the same samples after $kills kills" cmp run/samples.txt ref/samples.txt
   check "no temporary is left" no_temporaries run
 }
 

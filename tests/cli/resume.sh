@@ -155,6 +155,20 @@ for step in 0 30; do
   same "stopped in the evaluation of step $step" eval$step eval.ref 60
 done
 
+# --- within the evaluation of a run that has nothing left to train ---
+cp -r eval.ref eval.was
+for pause in .05 .1 .03 .2 .4 .8; do # after its handlers are there, and before it is over
+  start --resume --out-dir=eval.ref --quiet=off
+  sleep $pause
+  kill -s TERM "$pid"
+  wait "$pid"
+  code=$?
+  grep -q '^stopped by' out && break
+done
+stopped 143 TERM eval.ref
+out_says '^nothing left to train: '
+for file in last.h5 best.h5 metrics.jsonl; do check "$file is as it was" cmp eval.ref/$file eval.was/$file; done
+
 # --- SIGUSR1: save now, go on ---
 args=("${base[@]}" --save-interval=1000 --max-iters=600)
 start "${args[@]}" --out-dir=usr1
