@@ -18,6 +18,7 @@
 
 #include "data/hash.h"
 #include "tensor/words.h"
+#include "train/system.h"
 
 enum { AT_FORMAT = 8, AT_LENGTH = 16, AT_HASH = 24, PART = 1 << 26 };
 
@@ -255,6 +256,15 @@ static la_status check_block(const unsigned char *block, int64_t size, const cha
     return LA_OK;
 }
 
+/* More than is free may be given out all the same, and the process be killed when it is filled. */
+static la_status room_for(unsigned char **bytes, size_t n, const char *name) {
+    size_t left = la_memory_available();
+    if (left && n > left)
+        return la_fail(LA_NOMEM, "no memory for the %zu bytes of %s: %zu are free", n, name, left);
+    *bytes = malloc(n);
+    return *bytes ? LA_OK : la_fail(LA_NOMEM, "no memory for the %zu bytes of %s", n, name);
+}
+
 static la_status load(int fd, int64_t size, unsigned char **bytes, size_t *n, const char *name) {
     unsigned char block[LA_BLOCK];
     if (size < LA_BLOCK)
@@ -269,8 +279,7 @@ static la_status load(int fd, int64_t size, unsigned char **bytes, size_t *n, co
         return la_fail(LA_FORMAT, "%s has %" PRId64 " bytes; at most %" PRId64 " are read", name,
                        length, SIZE_MOST);
     *n = (size_t)length + LA_BLOCK;
-    *bytes = malloc(*n);
-    if (!*bytes) return la_fail(LA_NOMEM, "no memory for the %zu bytes of %s", *n, name);
+    LA_TRY(room_for(bytes, *n, name));
     memcpy(*bytes, block, LA_BLOCK);
     LA_TRY(read_exactly(fd, *bytes + LA_BLOCK, length, name));
     uint64_t found = hash_of(*bytes, *n), noted = get64(block + AT_HASH);
@@ -288,8 +297,7 @@ static la_status read_any(int fd, int64_t size, unsigned char **bytes, size_t *n
         return la_fail(LA_FORMAT, "%s has %" PRId64 " bytes; 1 to %" PRId64 " can be read", name,
                        size, SIZE_MOST);
     *n = (size_t)size;
-    *bytes = malloc(*n);
-    if (!*bytes) return la_fail(LA_NOMEM, "no memory for the %zu bytes of %s", *n, name);
+    LA_TRY(room_for(bytes, *n, name));
     return read_exactly(fd, *bytes, size, name);
 }
 

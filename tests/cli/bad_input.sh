@@ -20,7 +20,8 @@ on 3 't33 gives 29 training tokens of its 33.*smaller --val-frac' --data=t33
 run 0 train "${new[@]}" --data=t33 --val-frac=0
 check "block-size + 1 tokens train" each_step_once new/metrics.jsonl 20
 on 3 't100 gives 10 validation tokens.*smallest --val-frac that works is 0\.33; --val-frac 0' --data=t100
-run 0 train "${new[@]}" --overwrite --data=t100 --val-frac=0.33
+on 3 't100 gives 32 validation tokens' --data=t100 --val-frac=0.32
+run 0 train "${new[@]}" --data=t100 --val-frac=0.33
 on 3 'empty is empty' --data=t.txt --val-data=empty
 head -c 32 t.txt >v32
 on 3 'v32 has 32 tokens.*needs at least 33' --data=t.txt --val-data=v32
@@ -111,11 +112,18 @@ check_not "no such config file" "$bin/train" "${new[@]}" --config=missing.conf
 check "nothing was written" test ! -e new
 
 # --- too large: refused before anything is allocated ---
+# In training no variant has a matrix of T x T; what shows one refuses it too (show_attention.sh).
 ulimit -S -t 60 # seconds of processor time for a program: to fill what does not fit would take more
 refused 6 'parameters need .* are free' train "${new[@]}" --n-embd=65536 --n-layer=1000
 text 300000 >long.txt
-refused 6 'need.*free' train "${new[@]}" --data=long.txt --block-size=200000 --val-frac=0 --batch-size=4096 --n-head=32
-refused 6 'need.*free' train "${new[@]}" --batch-size=1048576 --n-layer=100 --n-embd=4096
+enormous=("${new[@]}" --data=long.txt --block-size=200000 --val-frac=0 --batch-size=4096 --n-head=32)
+refused 6 'needs [0-9.]+ MiB and [0-9.]+ MiB are free: .*, the step [0-9.]+, .*; try --recompute, or a smaller --batch-size' \
+  train "${enormous[@]}"
+refused 6 'needs? [0-9.]+ MiB and [0-9.]+ MiB are free.*try ' train "${new[@]}" --batch-size=1048576 --n-layer=100 --n-embd=4096
+if ! sanitized && /usr/bin/time -f %M -o most true 2>/dev/null; then
+  /usr/bin/time -f %M -o most "$bin/train" "${enormous[@]}" >out 2>err </dev/null
+  check "refused with $(tail -n 1 most) KiB in memory at most" test "$(tail -n 1 most)" -lt 65536
+fi
 ulimit -S -t unlimited
 
 # --- folders ---
@@ -181,37 +189,62 @@ mv t.txt moved.txt
 resume 3 'cannot read t\.txt: No such file' --resume --max-iters=40
 mv moved.txt t.txt
 
-damaged() { # NAME PATTERN: the file "damaged" is no checkpoint; told by everything that reads one
-  check "$1" test -f damaged
-  run 4 generate --checkpoint=damaged
+damaged() { # NAME PATTERN: the file "broken" is no checkpoint; told by everything that reads one
+  check "$1" test -f broken
+  run 4 generate --checkpoint=broken
   err_says "$2"
   check "no text" test ! -s out
-  refused 4 "$2" train "${new[@]}" --init-from=damaged --eval-only
+  refused 4 "$2" train "${new[@]}" --init-from=broken --eval-only
   rm -rf hurt
   cp -r used hurt
-  cp damaged hurt/last.h5
+  cp broken hurt/last.h5
   cp hurt/metrics.jsonl metrics.was
   run 4 train --resume=last --out-dir=hurt --max-iters=30
   err_says "$2"
-  check "$1: it stays" cmp damaged hurt/last.h5
+  check "$1: it stays" cmp broken hurt/last.h5
   check "$1: so do the metrics" cmp metrics.was hurt/metrics.jsonl
 }
 size=$(wc -c <used/last.h5)
 flip() { # OFFSET: one bit of it
-  cp used/last.h5 damaged
+  cp used/last.h5 broken
   local byte
-  byte=$(od -An -tu1 -j "$1" -N 1 damaged | tr -d ' ')
-  printf '%b' "$(printf '\\0%03o' $((byte ^ 16)))" | dd of=damaged bs=1 seek="$1" conv=notrunc status=none
+  byte=$(od -An -tu1 -j "$1" -N 1 broken | tr -d ' ')
+  printf '%b' "$(printf '\\0%03o' $((byte ^ 16)))" | dd of=broken bs=1 seek="$1" conv=notrunc status=none
 }
 for at in 30 513 2000 $((size / 2)) $((size - 1)); do
   flip $at
-  check_not "a bit is flipped" cmp damaged used/last.h5
-  damaged "bit flipped at $at" 'damaged|last\.h5'
+  check_not "a bit is flipped" cmp broken used/last.h5
+  damaged "bit flipped at $at" '(broken|last\.h5) is damaged'
 done
+flip 0
+run 4 generate --checkpoint=broken
+err_says 'broken is not a checkpoint: its first 8 bytes are not those of one'
+refused 4 'broken cannot be read, or was not written by this program' train "${new[@]}" --init-from=broken --eval-only
+flip 8
+damaged "its format" 'has format [0-9]+; this program reads format 1'
+flip 18
+damaged "its length" 'is truncated or damaged: it has [0-9]+ bytes after its first 512, and they say that there are [0-9]+'
 for at in 600 $((size / 2)) $((size - 1)); do
-  head -c $at used/last.h5 >damaged
+  head -c $at used/last.h5 >broken
   damaged "cut at $at" 'truncated'
 done
+
+free=$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo) # GiB
+cp used/last.h5 huge.h5
+if [ "${free:-99}" -lt 60 ] && truncate -s 64424509952 huge.h5 2>/dev/null; then # 60 GiB, of which nearly all are a hole
+  printf '\0\376\377\377\016\0\0\0' | dd of=huge.h5 bs=1 seek=16 conv=notrunc status=none
+  run 6 generate --checkpoint=huge.h5
+  err_says '^generate: no memory for the 64424509440 bytes of huge\.h5: [0-9]+ are free$'
+  rm -rf hurt
+  cp -r used hurt
+  ln -f huge.h5 hurt/last.h5
+  run 6 train --resume --out-dir=hurt
+  err_says '^train: no memory for the 64424509440 bytes of hurt/last\.h5: '
+  check_not "no other is taken" grep -q '^skipped' err
+else
+  skipped "a checkpoint larger than the memory: $free GiB are free, or no file may have 60"
+fi
+rm -f huge.h5
 
 # --resume=auto takes the one before, and says so; the end is the same.
 flip $((size / 2))
@@ -219,7 +252,7 @@ mv used/best.h5 best.h5
 for good in auto ''; do
   rm -rf hurt
   cp -r used hurt
-  cp damaged hurt/last.h5
+  cp broken hurt/last.h5
   run 0 train --resume${good:+=$good} --out-dir=hurt
   err_says '^skipped hurt/last\.h5: '
   out_says '^resuming from hurt/last\.1\.h5$'
@@ -232,13 +265,18 @@ done
 mv best.h5 used/best.h5
 
 # Files that are not ours.
+foreign() { # FILE PATTERN
+  run 4 generate --checkpoint="$1"
+  err_says "^generate: .*$2"
+}
+foreign t.txt 't\.txt is not a checkpoint: its first 8 bytes'
+foreign empty 'empty is not a checkpoint, or is truncated: it has 0 bytes'
+foreign /dev/null 'cannot read /dev/null: it is a device'
+foreign . 'cannot read \.: it is a directory'
+foreign missing.h5 'cannot read missing\.h5: No such file'
 for file in t.txt empty /dev/null . missing.h5; do
-  run 4 generate --checkpoint=$file
-  err_says '^generate: '
   refused 4 '--trust-file|No such file' train "${new[@]}" --init-from=$file
 done
-run 4 generate --checkpoint=missing.h5
-err_says 'cannot read missing\.h5: No such file'
 run 4 generate --checkpoint=used
 err_says 'used: it is a directory'
 for file in t.txt empty; do refused 4 "$file" train "${new[@]}" --init-from=$file --trust-file; done
@@ -321,7 +359,7 @@ unset LOCPATH
 rm -rf new
 run 5 train "${new[@]}" --optim=sgd --lr=100 --min-lr=100 --grad-clip=0 --warmup-iters=0 --max-iters=100
 step=$(sed -nE 's/^train: step ([0-9]+): .*/\1/p' err)
-err_says '^train: step [0-9]+: .*(loss|gradient of [a-z_.0-9]+).*; the last good checkpoint is in new; try a smaller --lr'
+err_says '^train: step [0-9]+: (the gradient of )?(transformer|lm_head)\.[a-z_.0-9]+ .*; the last good checkpoint is in new; try a smaller --lr'
 check "the step is the one after the last line" each_step_once new/metrics.jsonl $((${step:-0} - 1))
 check "metrics are JSON" json_lines new/metrics.jsonl
 check "the checkpoint is whole" "$bin/train" --eval-only --resume=best --out-dir=new
@@ -346,6 +384,7 @@ for trap in : "trap '' XFSZ"; do
   last="train with ulimit -f"
   (eval "$trap"; ulimit -f 100; "$bin/train" --resume=last --out-dir=new --max-iters=20 >out 2>err)
   check "ulimit -f: exit code" test $? = 1
+  err_says '^warning: saving .* failed while .*: File too large'
   full "ulimit -f"
 done
 last="train on a full disk"
