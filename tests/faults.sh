@@ -210,6 +210,31 @@ faults=(
   "loop: an evaluation that was cut short is not made up for|train/loop.c|s = la_folder_add_val_loss(|(void)("
   "loop: after the last step nothing is saved|train/run.c|if (r->last_saved != r->step) la_run_save(r, 0);|"
   "loop: the best loss is not carried on|train/resume.c|    r->best_val = was->best_val;|"
+  "loop: a sample that was cut short is not made up for|train/loop.c|r->folder.sampled != r->step) LA_TRY(sample_if_due(r));|0) return LA_OK;"
+  "signals: an evaluation at the end goes on|train/run.c|r->texts.valid, c->eval_iters, la_signal_stop,|r->texts.valid, c->eval_iters, NULL,"
+  "saving: the file is not synced|train/save_file.c|        e = sync_file(fd);|        e = 0;"
+  "saving: the folder is not synced|train/save_file.c|    e = sync_folder(target);|    e = 0;"
+  "saving: no space is reserved|train/save_file.c|    int e = reserve(fd, n);|    int e = 0;"
+  "saving: a failed close is none|train/save_file.c|if (close(fd) != 0 && !e && errno != EINTR)|if (close(fd) != 0 && 0)"
+  "saving: a temporary that failed stays|train/save_file.c|    if (e) unlink(temporary);|"
+  "saving: a checkpoint is written in its place|train/save_file.c|snprintf(temporary, room, \"%s.tmp.%ld\", target,|snprintf(temporary, room, \"%s%.0ld\", target,"
+  "reading: any hash will do|train/save_file.c|    if (found != noted)|    if (0)"
+  "reading: the length is believed|train/save_file.c|    if (length > (uint64_t)(size - LA_BLOCK))|    if (0)"
+  "reading: any format will do|train/save_file.c|    if (format != LA_FILE_FORMAT)|    if (0)"
+  "folder: two runs at a time|train/folder.c|errno != EWOULDBLOCK|1"
+  "folder: lines after the checkpoint stay|train/folder.c|at > step;|0;"
+  "folder: samples after the checkpoint stay|train/folder.c|la_append_open(&s->samples, path, 0, end)|la_append_open(&s->samples, path, 0, -1)"
+  "folder: temporaries stay|train/folder.c|is_ours(e->d_name) : is_temporary(e->d_name)|is_ours(e->d_name) : 0"
+  "folder: a row that was broken off is left so|train/folder.c|mode == LA_FOLDER_RESUME) la_folder_finish_rotation(s);|0) return LA_OK;"
+  "rotation: auto takes the oldest|train/rotation.c|->step >= la_checkpoint_record(*best)->step|->step < la_checkpoint_record(*best)->step"
+  "rotation: what is damaged takes a place|train/rotation.c|s->keep > 1 && (s->saved|s->keep > 1 && (1"
+  "append: half a line stays|train/append.c|        (void)cut(a->fd, a->end);|        (void)0;"
+  "append: what was late is lost|train/append.c|    int e = a->n ? add(a, a->late, a->n) : 0;|    int e = 0;"
+  "memory: saving takes nothing|train/memory_plan.c|p->saving > p->sampling ? p->saving : p->sampling;|p->sampling;"
+  "memory: an evaluation takes nothing|train/memory_plan.c|p->train.step + p->train.evaluation + for_a_while|p->train.step + for_a_while"
+  "memory: nothing is too much|train/memory_plan.c|to_come(p) <= p->available) return|1) return"
+  "memory: limits of cgroups are not seen|train/system.c|else if (la_has_word(kinds + 1, \"memory\"))|else if (0)"
+  "memory: ulimit -v is not seen|train/system.c|return memory && memory < left ? memory|return memory ? memory"
 )
 
 stale=0
@@ -244,14 +269,16 @@ cd "$copy"
 cmake -S . -B build -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build build >/dev/null
 read -ra tests <<<"test_ops64 test_attention64 test_lm64 test_tape test_optim64 test_attention test_data test_ngram test_task test_statistics test_config test_report test_probe test_measure test_events test_tensor test_confined test_checkpoint"
-of_a_run=(cli/nonfinite.sh cli/signals.sh test_train cli/resume.sh cli/train.sh) # the steps of a run are tested as a program
+# the steps of a run, and its folder, are tested as a program
+of_a_run=(cli/nonfinite.sh cli/signals.sh test_train cli/resume.sh cli/train.sh)
+of_a_folder=(cli/folder.sh cli/bad_input.sh cli/inject.sh cli/plan.sh)
 try() { # TEST
   case $1 in
     *.sh) timeout 600 bash "tests/$1" build/bin ;;
     *) timeout 300 "build/bin/$1" ;;
   esac
 }
-for t in "${tests[@]}" "${of_a_run[@]}"; do
+for t in "${tests[@]}" "${of_a_run[@]}" "${of_a_folder[@]}"; do
   try "$t" >/dev/null || { echo "$t fails without any fault"; exit 1; }
 done
 
@@ -270,7 +297,11 @@ for i in "${!faults[@]}"; do
   else
     order=("${tests[@]}")
     case $file in
-      train/loop.c | train/nonfinite.c | train/recover.c | train/resume.c | train/run.c | train/system.c) order=("${of_a_run[@]}" "${tests[@]}") ;;
+      train/loop.c | train/nonfinite.c | train/recover.c | train/resume.c | train/run.c) order=("${of_a_run[@]}" "${tests[@]}") ;;
+      train/system.c) order=(test_measure "${of_a_run[@]}" "${of_a_folder[@]}" "${tests[@]}") ;;
+      train/save_file.c | train/folder.c | train/rotation.c | train/append.c | train/memory_plan.c)
+        order=("${of_a_folder[@]}" test_checkpoint test_events "${tests[@]}")
+        ;;
       train/confined.c | train/decode.c) order=(test_confined test_checkpoint "${tests[@]}") ;;
     esac
     for t in "${order[@]}"; do

@@ -25,6 +25,7 @@
  *   - the name of an error number
  *   - short: half of the bytes are read or written
  *   - kill: SIGKILL
+ *   - term: SIGTERM, and the call is made
  *
  * LINA_FAIL_IN=train: only in the program of that name; else in every one.  A process that a
  * program forks counts from 0 by itself, under the name train-child, until it becomes another.
@@ -83,7 +84,7 @@ static char        name[64]; /* of this process, in the lines */
 static struct {
     kind kind;
     long first, last; /* last 0: none fails */
-    int  error, half, kill;
+    int  error, half, signal;
 } plan;
 
 /* The function that this one stands before. */
@@ -179,9 +180,10 @@ static int parse(const char *spec) {
     if (*end == '+') plan.last = LONG_MAX, end++;
     if (*end == '-') plan.last = strtol(end + 1, &end, 10);
     plan.half = !strcmp(how, "short");
-    plan.kill = !strcmp(how, "kill");
+    plan.signal = !strcmp(how, "kill") ? SIGKILL : !strcmp(how, "term") ? SIGTERM : 0;
     plan.error = error_number(how);
-    return plan.kind < N_KINDS && !*end && plan.first > 0 && (plan.half || plan.kill || plan.error);
+    return plan.kind < N_KINDS && !*end && plan.first > 0 &&
+           (plan.half || plan.signal || plan.error);
 }
 
 /* This process has that name: whether LINA_FAIL_IN means it. */
@@ -284,7 +286,7 @@ static int hit(kind k, const void *caller) {
     long n = atomic_fetch_add(&calls[k], 1) + 1;
     if (!failing || k != plan.kind || n < plan.first || n > plan.last) return 0;
     if (n == plan.first) note("failed %s %ld %s", kind_name[k], n, object_of(caller));
-    if (plan.kill) raise(SIGKILL);
+    if (plan.signal) return raise(plan.signal), 0;
     errno = plan.error;
     return 1;
 }

@@ -38,7 +38,7 @@ static la_status write_next(const la_trackers *t) {
     if (in) fclose(in);
     if (out && fclose(out) != 0 && ok) ok = 0, error = errno;
     if (ok) return LA_OK;
-    if (out) unlink(t->csv_next);
+    unlink(t->csv_next); /* also where it was made, and no stream for it */
     return la_fail(error == ENOMEM ? LA_NOMEM : LA_IO, "cannot write %s: %s", t->csv_path,
                    strerror(error));
 }

@@ -86,6 +86,11 @@ judge() {
   0:)
     result="went on"
     ;;
+  143:*) # the second signal ends it at once
+    result="ended by SIGTERM"
+    [[ $(<out) == "stopped by SIGTERM after step "* ]] && result="stopped by SIGTERM"
+    [[ $2 == *:term && ($2 == *[+-]* || $result == stopped*) ]] || wrong+=("ended by a signal")
+    ;;
   [12346]:)
     result="ended with $code"
     local line messages=0

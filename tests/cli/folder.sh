@@ -28,7 +28,7 @@ run 0 train --resume --out-dir=locked --max-iters=$((at + 20)) # a lock does not
 check "each step once" each_step_once locked/metrics.jsonl $((at + 20))
 
 # --- what a killed run left ---
-temporaries=(last.h5.tmp.123 best.h5.tmp.4567 last.old.tmp metrics.jsonl.tmp metrics.csv.tmp)
+temporaries=(last.h5.tmp.123 best.h5.tmp.4567 run.json.tmp.89 last.old.tmp metrics.jsonl.tmp metrics.csv.tmp)
 for how in --resume --overwrite; do
   rm -rf left
   cp -r ref left

@@ -51,6 +51,20 @@ check "comparing" test "$code" = 0
 calls[compare]=$noted
 cd ..
 
+# --- a checkpoint that could not be saved is one at the next save ---
+mkdir again && cd again || exit 1
+told=
+for ((k = 1; k <= $(number_of train space "${calls[new]}"); k++)); do
+  rm -rf run
+  injected "space:$k:ENOSPC" train "${small[@]}"
+  [[ $said == *"saving run/last.h5"* ]] && told=$said && break
+done
+check "said once: $told" test "$(grep -c . <<<"$told")" = 1
+check "with the reason" grep -q '^warning: saving run/last\.h5 .* failed .*: No space left on device; .*; training goes on$' <<<"$told"
+check "exit code" test "$code" = 0
+check "saved in the end" test "$(core_of run)" = "$core"
+cd ..
+
 # --- a case: a line of the result ---
 verdict() { # SCENARIO PLAN HOW WAS
   [ ${#wrong[@]} = 0 ] && echo "good|$1 ${2%%:*} ${2##*:}|$3" && return
@@ -91,6 +105,8 @@ compares() { # SCENARIO PLAN: compare itself, not its trainings; the same comman
   verdict "$1" "$2" "$how" "$was"
 }
 
+declare -A reason=([ENOSPC]="No space left on device" [EIO]="Input/output error" [EDQUOT]="Disk quota exceeded"
+  [EPERM]="Operation not permitted" [EINTR]="" [EOPNOTSUPP]="")
 trains() { # SCENARIO PLAN
   local expect=$want
   rm -rf run
@@ -105,9 +121,12 @@ trains() { # SCENARIO PLAN
     expect=$want_resume
   fi
   judge train "$2"
-  local bad="" same=no state=""
+  local bad="" same=no state="" file
   [ -d run ] && state=$(state_of run) bad=$(damaged "$state")
-  [ -n "$bad" ] && wrong+=("damaged: $bad")
+  for file in $bad; do # of a step at which only a signal saves?
+    [[ $2 == *:term ]] && "$bin/train" --eval-only --init-from="run/$file" --data=../t.txt --threads=1 --quiet >/dev/null 2>&1 ||
+      wrong+=("damaged: $file")
+  done
   [ "$state" = "$expect" ] && same=yes
   case $2:$noted in # stdio takes a signal for an error
   *:EINTR:*interpose.so*) ;;
@@ -115,11 +134,19 @@ trains() { # SCENARIO PLAN
   esac
   [ "$code$said$same" = 0no ] && wrong+=("silent")
   [ "$1" != new ] && [ ! -e run/last.h5 ] && wrong+=("last.h5 is gone")
+  case $1:$2 in # what an error may lead to, and what is said of it
+  reader:*:kill) [[ $code = 6 && $said != *skipped* ]] || wrong+=("a reader was killed: $code") ;;
+  new:malloc:* | resume:malloc:*) [[ $result == "ended with "[235] ]] && wrong+=("want of memory is 6") ;;
+  *:write:* | *:sync:* | *:space:* | *:rename:*)
+    [[ $result == "ended with "[2-6] ]] && wrong+=("a file that cannot be written is 1")
+    [[ -z $said || ${2##*:} != E* || $said == *"${reason[${2##*:}]}"* ]] || wrong+=("no reason is given")
+    ;;
+  esac
   [[ $2 == *-*:ENOSPC && $code = 0 && $(core_of run) != "$core" ]] && wrong+=("there was room again, and it differs")
   case $result in
-  "went on" | "ended with"*) [ -z "$(compgen -G 'run/*tmp*')" ] || wrong+=("a temporary is left") ;;
+  "went on" | "ended with"* | stopped*) [ -z "$(compgen -G 'run/*tmp*')" ] || wrong+=("a temporary is left") ;;
   esac
-  local was="$code: ${said:0:300}" how=$result
+  local was="$code: ${said:0:300}" how=$result all=$said
   if [ "$code$same" != 0yes ]; then
     if [ -n "$(compgen -G 'run/*.h5')" ]; then
       injected "" train "${resume[@]}"
@@ -129,6 +156,7 @@ trains() { # SCENARIO PLAN
     [ "$code" = 0 ] || wrong+=("resuming ends with $code: ${said:0:300}")
     [ "$(core_of run)" = "$core" ] || wrong+=("resumed, it differs")
   fi
+  cmp -s run/samples.txt ../ref/run/samples.txt || [[ $all == *sample* ]] || wrong+=("other samples")
   verdict "$1" "$2" "$how" "$was"
 }
 
@@ -182,6 +210,10 @@ sweep() {
     sweep $scenario rename EIO 1
     sweep $scenario rename EPERM 3 +
     sweep $scenario rename kill 3
+    sweep $scenario sync term 1
+    sweep $scenario sync term 2 1 # the second one within the save
+    sweep $scenario rename term 1
+    sweep $scenario write term 7
     sweep $scenario close EIO 7
     sweep $scenario close EIO 11 +
     sweep $scenario close EINTR 7
@@ -198,6 +230,7 @@ sweep() {
   sweep resume cut EINTR 1
   sweep reader malloc ENOMEM 97
   sweep reader malloc ENOMEM 199 +
+  sweep reader malloc kill 499
   sweep reader open EMFILE 1
   for scenario in write show; do
     sweep $scenario read EIO 3

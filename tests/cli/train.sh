@@ -67,6 +67,8 @@ if command -v script >/dev/null && script -qec true /dev/null >/dev/null 2>&1 </
     check "$term: no bar is wider" test "$(grep -E '^ *[0-9]+% \[' screen | awk 'length > 39' | wc -l)" = 0
     check_not "$term: no escape codes" grep -q "$(printf '\033')" screen
   done
+else
+  skipped "a terminal of 40 columns: no script(1)"
 fi
 
 # --- nothing written ---
