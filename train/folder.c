@@ -106,27 +106,21 @@ static la_status read_metrics(la_folder *s, const char *path, int64_t step, int6
     return ok ? LA_OK : la_fail(LA_IO, "cannot read %s: %s", path, strerror(error));
 }
 
-/* *end: where the samples up to `step` end; s->sampled: the step of the last of these.  A sample
- * that has no end of line is a part of one. */
-static la_status read_samples(la_folder *s, const char *path, int64_t step, int64_t *end) {
-    FILE   *in = fopen(path, "r");
-    char   *line = NULL;
-    size_t  room = 0;
-    int64_t here = 0, at = -1, whole = 1; /* of the line; of the sample it is in */
+/* *end: where the samples of steps before `from` end; a line that was begun is none of them. */
+static la_status read_samples(const char *path, int64_t from, int64_t *end) {
+    FILE     *in = fopen(path, "r");
+    char     *line = NULL;
+    size_t    room = 0;
+    long long at;
+    int       cut = 0, header = 0;
     *end = 0;
-    if (!in && errno == ENOENT) return LA_OK;
-    for (ssize_t n; in && at <= step && (n = getline(&line, &room, in)) > 0; here += n) {
-        long long next;
-        int       tail = -1;
-        if (sscanf(line, "--- step %lld ---%n", &next, &tail) == 1 && tail == n - 1) {
-            if (at >= 0) s->sampled = at;
-            *end = here;
-            at = next;
-        }
-        whole = line[n - 1] == '\n';
+    for (ssize_t n; in && (n = getline(&line, &room, in)) > 0; *end += n) {
+        header = 0;
+        (void)!sscanf(line, "--- step %lld ---%n", &at, &header);
+        cut = line[n - 1] != '\n' || (header == n - 1 && at >= from);
+        if (cut) break;
     }
-    int ok = in && (at > step || feof(in)), error = errno;
-    if (ok && at >= 0 && at <= step && whole) s->sampled = at, *end = here;
+    int ok = in && (cut || feof(in)), error = errno;
     if (in) fclose(in);
     free(line);
     return ok ? LA_OK : la_fail(LA_IO, "cannot read %s: %s", path, strerror(error));
@@ -142,21 +136,9 @@ la_status la_folder_lock(const char *dir, int *lock) {
         dir);
 }
 
-/* Where there are any. */
-static la_status reopen_samples(la_folder *s, int64_t step) {
-    int64_t   end = 0;
-    char     *path = la_folder_path(s->dir, "samples.txt");
-    la_status status = path ? LA_OK : la_fail(LA_NOMEM, "no memory for the name samples.txt");
-    if (status == LA_OK) status = read_samples(s, path, step, &end);
-    if (status == LA_OK && access(path, F_OK) == 0)
-        status = la_append_open(&s->samples, path, 0, end);
-    free(path);
-    return status;
-}
-
 la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int64_t keep,
                          int64_t step, int *evaluated) {
-    *s = (la_folder){.keep = keep, .last_line = -1, .sampled = -1, .lock = -1};
+    *s = (la_folder){.keep = keep, .last_line = -1, .lock = -1};
     *evaluated = 0;
     LA_TRY(la_folder_make(dir));
     LA_TRY(la_folder_lock(dir, &s->lock));
@@ -171,7 +153,6 @@ la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int
         status = read_metrics(s, path, step, &end, evaluated);
     if (status == LA_OK) status = la_append_open(&s->metrics, path, O_CREAT, end);
     free(path);
-    if (status == LA_OK && mode == LA_FOLDER_RESUME) status = reopen_samples(s, step);
     if (status != LA_OK) la_folder_close(s);
     return status;
 }
@@ -208,18 +189,24 @@ la_status la_folder_add_val_loss(la_folder *s, int64_t step, double val_loss, do
     return LA_OK;
 }
 
-la_status la_folder_sample(la_folder *s, int64_t step, const char *text) {
-    size_t    room = strlen(text) + 48;
-    char     *piece = malloc(room), *path = la_folder_path(s->dir, "samples.txt");
-    la_status status =
-        piece && path ? LA_OK : la_fail(LA_NOMEM, "no memory for a sample of %zu bytes", room);
-    if (status == LA_OK) {
-        int       n = snprintf(piece, room, "--- step %lld ---\n%s\n", (long long)step, text);
-        la_status put = s->samples.path ? LA_OK : la_append_open(&s->samples, path, O_CREAT, 0);
-        if (put == LA_OK) put = la_append_put(&s->samples, piece, (size_t)n);
-        la_append_warn(&s->samples, put);
-    }
-    free(piece);
+la_status la_folder_open_samples(la_folder *s, int wanted, int64_t from) {
+    int64_t   end = 0;
+    char     *path = la_folder_path(s->dir, "samples.txt");
+    la_status status = path ? LA_OK : la_fail(LA_NOMEM, "no memory for the name samples.txt");
+    int       there = path && access(path, F_OK) == 0;
+    if (status == LA_OK && there) status = read_samples(path, from, &end);
+    if (status == LA_OK && (there || wanted))
+        status = la_append_open(&s->samples, path, O_CREAT, end);
     free(path);
     return status;
+}
+
+la_status la_folder_sample(la_folder *s, int64_t step, const char *text) {
+    size_t room = strlen(text) + 48;
+    char  *piece = malloc(room);
+    if (!piece) return la_fail(LA_NOMEM, "no memory for a sample of %zu bytes", room);
+    int n = snprintf(piece, room, "--- step %lld ---\n%s\n", (long long)step, text);
+    la_append_warn(&s->samples, la_append_put(&s->samples, piece, (size_t)n));
+    free(piece);
+    return LA_OK;
 }

@@ -17,8 +17,7 @@ typedef struct la_folder {
     char       *dir;
     int64_t     keep;
     la_append   metrics;   /* a piece is a line */
-    la_append   samples;   /* not open before the first */
-    int64_t     sampled;   /* on resuming: step of the last that stays; -1: none */
+    la_append   samples;   /* la_folder_open_samples */
     int64_t     last_line; /* step of the last line of metrics.jsonl; -1: none */
     double      elapsed_s; /* of the lines that stayed on resuming, the last; 0: none */
     int64_t     skipped;   /* of the line of the step that is resumed; 0: none */
@@ -38,7 +37,7 @@ la_status la_folder_lock(const char *dir, int *lock);
 
 /* Makes the folder, with its parents.  NEW: LA_ARG if there is something in it.  OVERWRITE: removes
  * the files of an earlier run, and only those.  RESUME: drops the lines of metrics.jsonl after
- * `step`, and the samples; *evaluated says whether the line of `step` has a val_loss. */
+ * `step`; *evaluated says whether the line of `step` has a val_loss. */
 la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int64_t keep,
                          int64_t step, int *evaluated);
 void      la_folder_close(la_folder *s);
@@ -50,6 +49,9 @@ void      la_folder_metrics(la_folder *s, const la_metrics *m);
 /* A run was stopped within the evaluation of `step`: adds val_loss (and val_accuracy; NAN: none) to
  * the line of that step, which is the last, or writes a line of its own if the file has none. */
 la_status la_folder_add_val_loss(la_folder *s, int64_t step, double val_loss, double val_accuracy);
+/* Of samples.txt only those of steps before `from` stay; without one it is made if `wanted`. LA_IO,
+ * LA_NOMEM. */
+la_status la_folder_open_samples(la_folder *s, int wanted, int64_t from);
 /* LA_NOMEM: it is not there.  What cannot be written is a warning, as for metrics. */
 la_status la_folder_sample(la_folder *s, int64_t step, const char *text);
 la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **argv,

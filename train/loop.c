@@ -3,7 +3,7 @@
  * Order at step s (s updates done): update, evaluation if due, the line of metrics, checkpoint if
  * due, sample if due. A stop between the update and the evaluation leaves a line without val_loss;
  * resuming evaluates first and adds it, so that every step has one line with the numbers of an
- * uninterrupted run; likewise a sample that is missing. */
+ * uninterrupted run; the sample of the step that is resumed is written once more. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static la_status sample(la_run_state *r) {
     if (!out) return la_fail(LA_NOMEM, "no memory for a sample");
     la_status s = la_write_text(r->trainer.lm, r->texts.tokenizer, &w, out, NULL);
     if (fclose(out) != 0 && s == LA_OK) s = la_fail(LA_NOMEM, "no memory for a sample");
-    if (s == LA_OK && !la_signal_stop()) { /* else it may be cut: it is written on resuming */
+    if (s == LA_OK) {
         s = la_folder_sample(&r->folder, r->step, text);
         la_run_clear_bar(r);
         if (!r->c->quiet)
@@ -91,8 +91,12 @@ static la_status sample(la_run_state *r) {
     return s;
 }
 
+int la_run_sample_due(const la_run_state *r) {
+    return r->c->sample_every && r->step && r->step % r->c->sample_every == 0;
+}
+
 static la_status sample_if_due(la_run_state *r) {
-    if (!r->c->sample_every || !r->step || r->step % r->c->sample_every) return LA_OK;
+    if (!la_run_sample_due(r)) return LA_OK;
     la_status s = sample(r);
     if (s != LA_NOMEM) return s;
     la_run_clear_bar(r); /* no reason to lose a training */
@@ -116,6 +120,7 @@ static la_record record(const la_run_state *r) {
 int la_run_save(la_run_state *r, int best) {
     la_record rec = record(r);
     la_append_warn(&r->folder.metrics, la_append_flush(&r->folder.metrics));
+    la_append_warn(&r->folder.samples, la_append_flush(&r->folder.samples));
     la_status s = (best ? la_folder_save_best : la_folder_save_last)(
         &r->folder, &rec, r->trainer.lm->params, &r->trainer.optim, r->texts.tokenizer);
     if (s == LA_OK) {
@@ -193,14 +198,17 @@ la_status la_run_loop(la_run_state *r) {
         /* stopped within that evaluation, or perhaps ended by it */
         double    val;
         la_status s = evaluate(r, &val);
-        if (s == LA_OK && !r->evaluated)
+        if (s == LA_OK && !r->evaluated) {
+            /* first: the line says that the checkpoint resumed from knows of this loss */
+            if (r->best_step == r->step) la_run_save_best(r), la_run_save(r, 0);
             s = la_folder_add_val_loss(&r->folder, r->step, val, r->last_accuracy);
+        }
         if (s != LA_OK && s != LA_STATE) return s;
     }
     if (r->resumes) {
         la_run_save_best(r);
-        /* stopped between the checkpoint and its sample */
-        if (!la_signal_stop() && r->folder.sampled != r->step) LA_TRY(sample_if_due(r));
+        /* perhaps it was stopped before that, or cut it short: the file has it no more */
+        if (!la_signal_stop()) LA_TRY(sample_if_due(r));
     }
     while (r->step < r->c->max_iters && !la_signal_stop() && !out_of_patience(r) &&
            !la_run_reached(r)) {

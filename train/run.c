@@ -104,6 +104,8 @@ static la_status open_folder(la_run_state *r, int argc, char **argv) {
                                            : LA_FOLDER_NEW;
     struct winsize   w;
     LA_TRY(la_folder_open(&r->folder, r->dir, mode, c->keep, r->step, &r->evaluated));
+    LA_TRY(la_folder_open_samples(&r->folder, c->sample_every > 0,
+                                  la_run_sample_due(r) ? r->step : r->step + 1));
     LA_TRY(la_trackers_open(&r->folder.trackers, r->dir, c->csv, c->tensorboard,
                             r->resumes ? r->step : -1));
     r->started -= r->folder.elapsed_s; /* resumed: its time goes on */
@@ -146,7 +148,7 @@ static la_status best_not_saved(const la_run_state *r) {
 
 static la_status stopped(la_run_state *r, int *signal) {
     const char *name = *signal == SIGINT ? "SIGINT" : *signal == SIGTERM ? "SIGTERM" : "SIGHUP";
-    if (r->last_saved == r->step || la_run_save(r, 0)) {
+    if (la_run_save(r, 0)) {
         if (!la_run_save_best(r)) {
             *signal = 0;
             return best_not_saved(r);

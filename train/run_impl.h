@@ -61,6 +61,7 @@ int        la_run_save(la_run_state *r, int best);
 int        la_run_save_best(la_run_state *r);
 /* What a sample at this step is to be. */
 la_writing la_run_sample(const la_run_state *r);
+int        la_run_sample_due(const la_run_state *r);
 void       la_run_clear_bar(const la_run_state *r); /* before a line of its own */
 /* After LA_NUMERIC of step r->step + 1, as --on-nonfinite says.  LA_OK: the run goes on with the
  * batch of the step after it, the weights are those of the step before or of a checkpoint, and *s

@@ -39,14 +39,21 @@ rm -rf new
 refused 6 'the training needs [0-9.]+ MiB and [0-9.]+ MiB are free: weights, gradients and optimiser take [0-9.]+, the step [0-9.]+, .*; try --recompute, or a smaller --batch-size' \
   train "${tiny[@]}" --data=t.txt --out-dir=new --n-layer=100 --n-embd=256 --batch-size=1000000 --dry-run
 
+# --- plan and measurement ---
+if sanitized; then
+  skipped "measured memory: a sanitizer has memory of its own"
+  finish
+fi
+
+# --- the limit of a cgroup ---
 group=$(mktemp -d /sys/fs/cgroup/memory/lina.XXXXXX 2>/dev/null || mktemp -d /sys/fs/cgroup/lina.XXXXXX 2>/dev/null)
-for limit in memory.limit_in_bytes memory.max; do
-  [ -n "$group" ] && echo $((96 << 20)) 2>/dev/null >"$group/$limit" && break
+for limit in memory.limit_in_bytes memory.max; do # version 1, version 2
+  [ -n "$group" ] && [ -e "$group/$limit" ] && [ -e "$group/cgroup.procs" ] && echo $((96 << 20)) 2>/dev/null >"$group/$limit" && break
   limit=
 done
 if [ -n "$limit" ]; then
   # shellcheck disable=SC2016
-  grouped() { bash -c 'echo $$ >"$1/cgroup.procs"; exec "$2/train" "${@:3}"' - "$group" "$bin" "$@" >out 2>err </dev/null; }
+  grouped() { bash -c 'echo $$ >"$1/cgroup.procs"; exec timeout 60 "$2/train" "${@:3}"' - "$group" "$bin" "$@" >out 2>err </dev/null; }
   grouped "${tiny[@]}" --data=t.txt --out-dir=group --max-iters=4
   check "96 MiB in a cgroup are enough for a small run" test $? = 0
   rm -rf group
@@ -59,11 +66,6 @@ else
 fi
 [ -n "$group" ] && rmdir "$group"
 
-# --- plan and measurement ---
-if sanitized; then
-  skipped "measured memory: a sanitizer has memory of its own"
-  finish
-fi
 text 3000000 2 >long.txt
 config() { # OPTIONS: of a run of a few steps, which evaluates, saves and, if asked to, samples twice
   read -ra args <<<"$1"

@@ -150,6 +150,7 @@ for step in 0 30; do
   wait "$pid"
   code=$?
   stopped 143 TERM eval$step
+  cp -r eval$step eval$step.stopped
   check "it was within the evaluation" test "$(fields eval$step/metrics.jsonl | tail -n 1 | cut -d' ' -f1,3)" = "$step -"
   run 0 train --resume --out-dir=eval$step
   same "stopped in the evaluation of step $step" eval$step eval.ref 60
@@ -157,17 +158,66 @@ done
 
 # --- within the evaluation of a run that has nothing left to train ---
 cp -r eval.ref eval.was
-for pause in .05 .1 .03 .2 .4 .8; do # after its handlers are there, and before it is over
+listens() { grep -qE '^SigCgt:.*[4-7c-f]...$' "/proc/$pid/status"; } # to SIGTERM
+whole=$EPOCHREALTIME
+run 0 train --resume --out-dir=eval.ref --quiet=off
+whole=$(awk -v from="$whole" -v to="$EPOCHREALTIME" 'BEGIN { print (to - from) / 2 }')
+for _ in 1 2 3 4 5; do # nearly all of it is that evaluation
   start --resume --out-dir=eval.ref --quiet=off
-  sleep $pause
-  kill -s TERM "$pid"
+  until listens 2>/dev/null || ! kill -0 "$pid" 2>/dev/null; do :; done
+  sleep "$whole"
+  kill -s TERM "$pid" 2>/dev/null
   wait "$pid"
   code=$?
-  grep -q '^stopped by' out && break
+  [ $code = 143 ] && break
 done
 stopped 143 TERM eval.ref
 out_says '^nothing left to train: '
 for file in last.h5 best.h5 metrics.jsonl; do check "$file is as it was" cmp eval.ref/$file eval.was/$file; done
+
+# --- samples of a run that was killed ---
+args=("${base[@]}" --max-iters=60 --eval-interval=30 --sample-every=15)
+run 0 train "${args[@]}" --out-dir=sample.ref
+run 0 train "${args[@]}" --max-iters=30 --lr-decay-iters=60 --out-dir=sample.30
+cd sample.30 || exit 1
+cp samples.txt two
+before=$(grep -n '^--- step 30 ---$' two | cut -d: -f1)
+head -n $((before - 1)) two >one
+torn=(one two)
+for at in 6 17 40 $(($(wc -c <two) - $(wc -c <one) - 1)); do # in its header, behind it, in its text
+  head -c $(($(wc -c <one) + at)) two >"torn$at"
+  torn+=("torn$at")
+done
+{ cat two; printf -- '--- step 45 ---\nlater\n--- st'; } >later
+{ cat two; printf -- '--- ste'; } >begun
+cd ..
+for how in "${torn[@]}" later begun; do
+  rm -rf sample.torn
+  cp -r sample.30 sample.torn
+  cp "sample.30/$how" sample.torn/samples.txt
+  run 0 train --resume --out-dir=sample.torn --max-iters=60
+  check "$how: the same samples" cmp sample.torn/samples.txt sample.ref/samples.txt
+done
+
+# --- stopped within an evaluation whose loss is the best, and again before the next step ---
+if [ -f "$bin/interpose.so" ]; then
+  rm -rf twice
+  cp -r eval30.stopped twice
+  for ((k = 1; k < 9; k++)); do # a signal within each save of going on
+    rm -rf twice
+    cp -r eval30.stopped twice
+    LD_PRELOAD=$bin/interpose.so LINA_FAIL=rename:$k:kill LINA_FAIL_IN=train \
+      "$bin/train" --resume --out-dir=twice --quiet >out 2>err &
+    wait $! 2>/dev/null
+    ended=$?
+    run 0 train --resume --out-dir=twice --quiet
+    for which in last best; do check "killed at rename $k: the same $which.h5" cmp twice/$which.h5 eval.was/$which.h5; done
+    [ $ended = 0 ] && break
+  done
+  check "there were some" test "$k" -gt 3
+else
+  skipped "kills between the saves of an evaluation that is made up for: no interpose.so"
+fi
 
 # --- SIGUSR1: save now, go on ---
 args=("${base[@]}" --save-interval=1000 --max-iters=600)
