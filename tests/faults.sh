@@ -226,7 +226,7 @@ faults=(
   "folder: lines after the checkpoint stay|train/folder.c|at > step;|0;"
   "folder: samples after the checkpoint stay|train/folder.c|la_append_open(&s->samples, path, O_CREAT, end)|la_append_open(&s->samples, path, O_CREAT, -1)"
   "folder: temporaries stay|train/folder.c|is_ours(e->d_name) : is_temporary(e->d_name)|is_ours(e->d_name) : 0"
-  "folder: a row that was broken off is left so|train/folder.c|mode == LA_FOLDER_RESUME) la_folder_finish_rotation(s);|0) return LA_OK;"
+  "folder: a row that was broken off is left so|train/folder.c|if (status == LA_OK && resumes) la_folder_finish_rotation(s);|"
   "rotation: auto takes the oldest|train/rotation.c|->step >= la_checkpoint_record(*best)->step|->step < la_checkpoint_record(*best)->step"
   "rotation: what is damaged takes a place|train/rotation.c|s->keep > 1 && (s->saved|s->keep > 1 && (1"
   "append: what was late is lost|train/append.c|    int e = a->n ? add(a, a->late, a->n) : 0;|    int e = 0;"

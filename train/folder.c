@@ -51,7 +51,8 @@ static int is_ours(const char *name) {
     static const char *const names[] = {"run.json", "metrics.jsonl", "metrics.csv", "samples.txt"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i])) return 1;
-    return la_folder_checkpoint_name(name) || la_events_name(name) || is_temporary(name);
+    return la_folder_checkpoint_name(name) || !strncmp(name, LA_ASIDE, sizeof LA_ASIDE - 1) ||
+           la_events_name(name) || is_temporary(name);
 }
 
 /* NEW: there must be nothing.  OVERWRITE: removes what a run writes.  RESUME: removes temporaries
@@ -136,6 +137,15 @@ la_status la_folder_lock(const char *dir, int *lock) {
         dir);
 }
 
+static void note_gap(const la_folder *s, const char *path, int64_t step) {
+    char name[LA_FILE_NAME], last[48] = "has no line";
+    if (s->last_line >= 0)
+        snprintf(last, sizeof last, "ends with step %lld", (long long)s->last_line);
+    fprintf(stderr,
+            "warning: %s %s, and the run goes on from step %lld: what was between is missing\n",
+            la_file_name(path, name), last, (long long)step);
+}
+
 la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int64_t keep,
                          int64_t step, int *evaluated) {
     *s = (la_folder){.keep = keep, .last_line = -1, .lock = -1};
@@ -147,10 +157,12 @@ la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int
     la_status status = path && (s->dir = strdup(dir))
                            ? LA_OK
                            : la_fail(LA_NOMEM, "no memory for the name %s", dir);
-    if (status == LA_OK && mode == LA_FOLDER_RESUME) la_folder_finish_rotation(s);
+    int       resumes = mode == LA_FOLDER_RESUME || mode == LA_FOLDER_GO_BACK;
+    if (status == LA_OK && resumes) la_folder_finish_rotation(s);
+    if (status == LA_OK && mode == LA_FOLDER_GO_BACK) status = la_folder_set_aside(s, step);
     if (status == LA_OK) status = clear(dir, mode);
-    if (status == LA_OK && mode == LA_FOLDER_RESUME)
-        status = read_metrics(s, path, step, &end, evaluated);
+    if (status == LA_OK && resumes) status = read_metrics(s, path, step, &end, evaluated);
+    if (status == LA_OK && resumes && s->last_line < step) note_gap(s, path, step);
     if (status == LA_OK) status = la_append_open(&s->metrics, path, O_CREAT, end);
     free(path);
     if (status != LA_OK) la_folder_close(s);

@@ -5,6 +5,7 @@
  *   metrics.csv, events.out.tfevents.*   the same for other programs, where asked for (trackers.h)
  *   last.h5, last.1.h5, ...   the newest checkpoint, the one before, ... (--keep)
  *   best.h5         the checkpoint with the lowest validation loss
+ *   aside.STEP.h5   one that was later than the step the run went back to (--resume=best, =FILE)
  *   samples.txt */
 #ifndef LA_FOLDER_H
 #define LA_FOLDER_H
@@ -12,6 +13,8 @@
 #include "train/config.h"
 #include "train/report.h"
 #include "train/trackers.h"
+
+#define LA_ASIDE "aside." /* begins the names of checkpoints that were set aside */
 
 typedef struct la_folder {
     char       *dir;
@@ -26,7 +29,12 @@ typedef struct la_folder {
     la_trackers trackers;  /* la_trackers_open them after the folder */
 } la_folder;
 
-typedef enum la_folder_mode { LA_FOLDER_NEW, LA_FOLDER_OVERWRITE, LA_FOLDER_RESUME } la_folder_mode;
+typedef enum la_folder_mode {
+    LA_FOLDER_NEW,
+    LA_FOLDER_OVERWRITE,
+    LA_FOLDER_RESUME,
+    LA_FOLDER_GO_BACK
+} la_folder_mode;
 
 /* Makes a folder, with its parents; one that is there is taken.  LA_IO. */
 la_status la_folder_make(const char *dir);
@@ -37,7 +45,9 @@ la_status la_folder_lock(const char *dir, int *lock);
 
 /* Makes the folder, with its parents.  NEW: LA_ARG if there is something in it.  OVERWRITE: removes
  * the files of an earlier run, and only those.  RESUME: drops the lines of metrics.jsonl after
- * `step`; *evaluated says whether the line of `step` has a val_loss. */
+ * `step`, with a warning if those before it are not all there; GO_BACK: as RESUME, from a
+ * checkpoint that need not be the newest: la_folder_set_aside first.  *evaluated says whether the
+ * line of `step` has a val_loss. */
 la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int64_t keep,
                          int64_t step, int *evaluated);
 void      la_folder_close(la_folder *s);
@@ -65,6 +75,9 @@ la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params 
 /* Between saving and that row a killed run has left the checkpoint before as last.old.tmp: it takes
  * its place.  One that is last.h5 under a second name, or damaged, or no checkpoint, stays. */
 void      la_folder_finish_rotation(la_folder *s);
+/* A run goes on from `step`, and checkpoints of later steps are no part of it: they are renamed to
+ * aside.STEP.h5, which is said.  LA_NOMEM: the step of one is not known. */
+la_status la_folder_set_aside(la_folder *s, int64_t step);
 la_status la_folder_save_best(la_folder *s, const la_record *r, const la_params *p,
                               const la_optim *o, const la_tokenizer *k);
 

@@ -133,7 +133,59 @@ static la_status find_newest(const char *dir, la_checkpoint **c, char **path) {
     }
     free(found);
     LA_TRY(s);
-    return *c ? LA_OK : la_fail(LA_FORMAT, "there is no checkpoint to resume from in %s", dir);
+    return *c ? LA_OK
+              : la_fail(LA_FORMAT,
+                        "there is no checkpoint to resume from in %s: begin anew, with --data and "
+                        "without --resume",
+                        dir);
+}
+
+/* A free name for the checkpoint of that step; NULL: no memory. */
+static char *aside(const char *dir, int64_t step) {
+    char name[64];
+    for (int i = 0;; i++) {
+        snprintf(name, sizeof name, i ? LA_ASIDE "%lld.%d.h5" : LA_ASIDE "%lld.h5", (long long)step,
+                 i);
+        char *path = la_folder_path(dir, name);
+        if (!path || access(path, F_OK) != 0) return path;
+        free(path);
+    }
+}
+
+static la_status set_aside(const la_folder *s, const char *path, int64_t step) {
+    char           was[LA_FILE_NAME], is[LA_FILE_NAME];
+    la_checkpoint *c;
+    la_status      opened = la_checkpoint_open(&c, path);
+    if (opened != LA_OK) return opened == LA_NOMEM ? LA_NOMEM : LA_OK; /* damaged: it stays */
+    int64_t there = la_checkpoint_record(c)->step;
+    la_checkpoint_close(c);
+    if (there <= step) return LA_OK;
+    char     *to = aside(s->dir, there);
+    la_status status = to ? LA_OK : la_fail(LA_NOMEM, "no memory for a name");
+    if (to && rename(path, to) != 0)
+        status = la_fail(LA_IO, "cannot set %s aside: %s", path, strerror(errno));
+    if (status == LA_OK)
+        fprintf(stderr,
+                "note: %s is of step %lld, and the run goes back to step %lld: it is now %s\n",
+                la_file_name(path, was), (long long)there, (long long)step, la_file_name(to, is));
+    free(to);
+    return status;
+}
+
+la_status la_folder_set_aside(la_folder *s, int64_t step) {
+    struct dirent **found = NULL;
+    la_status       status = LA_OK;
+    int             n = scandir(s->dir, &found, filter, alphasort);
+    if (n < 0) return la_fail(LA_IO, "cannot look into %s: %s", s->dir, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        char *path = la_folder_path(s->dir, found[i]->d_name);
+        if (status == LA_OK)
+            status = path ? set_aside(s, path, step) : la_fail(LA_NOMEM, "no memory for a name");
+        free(path);
+        free(found[i]);
+    }
+    free(found);
+    return status;
 }
 
 la_status la_folder_find(const char *dir, const char *which, la_checkpoint **c, char **path) {

@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tensor/parallel.h"
 #include "train/run_impl.h"
 #include "train/system.h"
+#include "train/text_stream.h"
 
 static void show_task(const la_task *t) {
     printf("%s: vocabulary %lld, rows of %lld tokens, %lld label%s a row; accuracy at chance %.4f",
@@ -97,11 +99,23 @@ static void print_done(const la_run_state *r) {
     putchar('\n');
 }
 
+/* The checkpoint that is resumed from is in the folder that is written to. */
+static int is_its_own(const la_run_state *r) {
+    const char *slash = strrchr(r->resumed_from, '/');
+    char *from = slash ? strndup(r->resumed_from, (size_t)(slash - r->resumed_from) + 1) : NULL;
+    struct stat a, b;
+    int own = stat(from ? from : ".", &a) == 0 && stat(r->dir, &b) == 0 && a.st_dev == b.st_dev &&
+              a.st_ino == b.st_ino;
+    free(from);
+    return own;
+}
+
 static la_status open_folder(la_run_state *r, int argc, char **argv) {
     const la_config *c = r->c;
-    la_folder_mode   mode = r->resumes     ? LA_FOLDER_RESUME
-                            : c->overwrite ? LA_FOLDER_OVERWRITE
-                                           : LA_FOLDER_NEW;
+    la_folder_mode   mode = c->overwrite                     ? LA_FOLDER_OVERWRITE
+                            : !r->resumes || !is_its_own(r)  ? LA_FOLDER_NEW
+                            : strcmp(c->resume, "auto") != 0 ? LA_FOLDER_GO_BACK
+                                                             : LA_FOLDER_RESUME;
     struct winsize   w;
     LA_TRY(la_folder_open(&r->folder, r->dir, mode, c->keep, r->step, &r->evaluated));
     LA_TRY(la_folder_open_samples(&r->folder, c->sample_every > 0,
@@ -118,32 +132,59 @@ static la_status open_folder(la_run_state *r, int argc, char **argv) {
     return la_config_text(c, LA_TOOL_TRAIN, &r->config_text);
 }
 
-static la_status not_finite(const la_run_state *r) {
-    char what[512], where[512] = "nothing was saved before";
-    snprintf(what, sizeof what, "%s", la_error());
-    if (r->last_saved >= 0 || r->best_saved >= 0)
-        snprintf(where, sizeof where, "the last good checkpoint is in %s", r->dir);
-    return la_fail(LA_NUMERIC, "step %lld: %s; %s; try a smaller --lr or --grad-clip",
-                   (long long)r->step + 1, what, where);
+static int is_saved(const la_run_state *r) { return r->last_saved >= 0 || r->best_saved >= 0; }
+
+/* As a word of the shell. */
+static void put_word(FILE *out, const char *s) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "-_./=+:,@%";
+    if (*s && !s[strspn(s, plain)]) {
+        fputs(s, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; *s; s++) fputs(*s == '\'' ? "'\\''" : (char[]){*s, 0}, out);
+    fputc('\'', out);
 }
 
-/* What the command to go on needs besides the folder. */
-static const char *and_text(const la_run_state *r) {
-    return strcmp(r->c->data, "-") ? "" : " --data FILE, the same text";
+/* The command by which this run goes on. */
+static la_status write_go_on(la_run_state *r) {
+    size_t size;
+    FILE  *out = la_text_stream(&r->go_on, &size);
+    if (out) {
+        fputs("train --resume --out-dir ", out);
+        put_word(out, r->dir);
+        if (r->c->threads) fprintf(out, " --threads %lld", (long long)r->c->threads);
+        if (!strcmp(r->c->data, "-")) fputs(" --data FILE, the same text", out);
+    }
+    return out && fclose(out) == 0 ? LA_OK : la_fail(LA_NOMEM, "no memory for a sentence");
+}
+
+static la_status not_finite(const la_run_state *r) {
+    char        what[512], from[512] = "";
+    const char *try =
+        r->c->grad_clip > 0 ? "a smaller --lr or --grad-clip" : "a smaller --lr, or --grad-clip 1";
+    snprintf(what, sizeof what, "%s", la_error());
+    if (!is_saved(r))
+        return la_fail(LA_NUMERIC, "step %lld: %s; nothing was saved before; try %s",
+                       (long long)r->step + 1, what, try);
+    snprintf(from, sizeof from, "%s --lr %g", r->go_on, r->c->lr / 10);
+    return la_fail(LA_NUMERIC,
+                   "step %lld: %s; the last good checkpoint is in %s; try %s, as in: %s",
+                   (long long)r->step + 1, what, r->dir, try, from);
 }
 
 static la_status not_saved(const la_run_state *r, const char *how) {
-    return la_fail(
-        LA_IO, "%s step %lld, which could NOT be saved%s%s%s", how, (long long)r->step,
-        r->last_saved >= 0 ? "; go on from an earlier step with: train --resume --out-dir " : "",
-        r->last_saved >= 0 ? r->dir : "", r->last_saved >= 0 ? and_text(r) : "");
+    return la_fail(LA_IO, "%s step %lld, which could NOT be saved%s%s", how, (long long)r->step,
+                   is_saved(r) ? "; go on from what is there with: " : "",
+                   is_saved(r) ? r->go_on : "");
 }
 
 static la_status best_not_saved(const la_run_state *r) {
     return la_fail(LA_IO,
                    "step %lld, the best, could NOT be saved as %s/best.h5; last.h5 has it, and to "
-                   "try again: train --resume --out-dir %s%s",
-                   (long long)r->step, r->dir, r->dir, and_text(r));
+                   "try again: %s",
+                   (long long)r->step, r->dir, r->go_on);
 }
 
 static la_status stopped(la_run_state *r, int *signal) {
@@ -153,10 +194,9 @@ static la_status stopped(la_run_state *r, int *signal) {
             *signal = 0;
             return best_not_saved(r);
         }
-        printf("stopped by %s after step %lld; go on with: train --resume --out-dir ", name,
-               (long long)r->step);
-        la_print_text(r->dir);
-        puts(and_text(r));
+        printf("stopped by %s after step %lld; go on with: ", name, (long long)r->step);
+        la_print_text(r->go_on);
+        putchar('\n');
         return LA_OK;
     }
     char how[64];
@@ -168,6 +208,7 @@ static la_status stopped(la_run_state *r, int *signal) {
 static la_status train(la_run_state *r, int argc, char **argv, int *signal) {
     la_config *c = r->c;
     la_signals_install();
+    LA_TRY(write_go_on(r));
     LA_TRY(open_folder(r, argc, argv));
     if (r->step >= c->max_iters && r->resumes && !c->quiet)
         printf("nothing left to train: the checkpoint is of step %lld and --max-iters is %lld\n",
@@ -253,5 +294,6 @@ la_status la_run_train(la_config *c, int argc, char **argv, int *signal) {
     free(r.config_text);
     free(r.resumed_from);
     free(r.dir);
+    free(r.go_on);
     return s;
 }

@@ -12,6 +12,7 @@ typedef struct la_run_state {
     la_checkpoint *saved; /* resumed from or initialised from; NULL: fresh */
     int            resumes;
     char          *dir, *resumed_from;
+    char          *go_on; /* the command by which it does */
     la_texts       texts;
     la_trainer     trainer;
     la_evaluator   evaluator;

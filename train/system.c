@@ -132,12 +132,25 @@ static void on_save(int signal) {
     save_wanted = 1;
 }
 
+/* A page of a mapped file that is there no more: it was made shorter.  What is on the disk is
+ * whole, and what is in memory cannot be gone on with. */
+static void on_lost_page(int signal) {
+    static const char text[] = "stopped: a text was made shorter while it was read (bus error), so that the "
+                               "program cannot go on; checkpoints are whole: restore the text and "
+                               "go on with --resume\n";
+    (void)signal;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(3);
+}
+
 void la_signals_install(void) {
+    struct sigaction lost = {.sa_handler = on_lost_page};
     struct sigaction stop = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
     struct sigaction save = {.sa_handler = on_save, .sa_flags = SA_RESTART};
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
     sigaction(SIGUSR1, &save, NULL);
+    sigaction(SIGBUS, &lost, NULL);
     if (signal(SIGHUP, SIG_IGN) != SIG_IGN) sigaction(SIGHUP, &stop, NULL); /* unless under nohup */
 }
 

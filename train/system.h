@@ -20,7 +20,8 @@ enum { LA_PROCESSOR = 256 };
 const char *la_processor_name(char buf[LA_PROCESSOR]); /* "unknown" where nothing says it   */
 
 /* After la_signals_install: the first SIGINT, SIGTERM or SIGHUP sets la_signal_stop() to its
- * number, and a second one ends the process at once; SIGUSR1 makes la_signal_save() return 1 once.
+ * number, and a second one ends the process at once; SIGUSR1 makes la_signal_save() return 1 once;
+ * SIGBUS, of a mapped text that was made shorter, ends it with 3 and a sentence.
  */
 void la_signals_install(void);
 int  la_signal_stop(void);

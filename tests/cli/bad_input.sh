@@ -372,7 +372,7 @@ check "the checkpoint is whole" "$bin/train" --eval-only --resume=best --out-dir
 # --- a disk that is full ---
 full() { # NAME: what holds after a run in "new" whose saving failed at step 20, and was good at step 10
   err_says '^warning: saving .*new/.*failed while .*; training goes on'
-  err_says '^train: the run ended at step 20, which could NOT be saved; go on from an earlier step with: train --resume '
+  err_says '^train: the run ended at step 20, which could NOT be saved; go on from what is there with: train --resume --out-dir '
   check "$1: no temporary is left" no_temporaries new
   check "$1: each step once" each_step_once new/metrics.jsonl 20
   check "$1: the previous checkpoint is as it was" cmp new/last.h5 last.was

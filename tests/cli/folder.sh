@@ -112,4 +112,74 @@ some last.h5
 cp some/best.h5 best.h5
 mv some/last.1.h5 some/last.h5
 newest "best.h5 is newer" best.h5
+
+# --- back to an earlier one: what is later makes way, and is kept ---
+some
+cp some/best.h5 best.h5
+cp some/last.2.h5 some/best.h5 # of step 20
+run 0 train --resume=best --out-dir=some --max-iters=25 --lr-decay-iters=40 --save-interval=5
+for at in 40 30; do err_says "^note: some/last(\.1)?\.h5 is of step $at, and the run goes back to step 20: it is now some/aside\.$at\.h5\$"; done
+check "no other" test "$(grep -c '^note: ' err)" = 2
+check "kept as they were" cmp some/aside.40.h5 ref/last.h5
+check "each step once" each_step_once some/metrics.jsonl 25
+run 0 train --resume --out-dir=some --max-iters=40 --quiet=off --save-interval=10
+out_says '^resuming from some/last\.h5$' # of the step that is before those
+err_empty
+fields some/metrics.jsonl | cut -d' ' -f1,2,4,5 >a # step 25 was evaluated besides
+fields ref/metrics.jsonl | cut -d' ' -f1,2,4,5 >b
+check "the same numbers in the end" cmp a b
+run 0 train --resume=some/aside.30.h5 --out-dir=some --quiet # and forth again
+check "a second one of that step" same_weights some/aside.40.1.h5 some/last.h5
+some
+cp some/last.h5 some/aside.40.h5
+run 0 train "${args[@]}" --overwrite --out-dir=some
+check "--overwrite takes them away" test ! -e some/aside.40.h5
+
+# --- a checkpoint from elsewhere: into no folder that is in use ---
+rm -rf other other.was
+run 0 train "${data[@]}" --max-iters=10 --seed=3 --out-dir=other
+cp -r other other.was
+run 2 train --resume=ref/last.1.h5 --out-dir=other --max-iters=40
+err_says '^train: the folder other is not empty'
+check "the folder in use is as it was" diff -r other other.was
+run 0 train --resume=ref/last.1.h5 --out-dir=./ref/ --max-iters=40 # another name for its own
+check "the same bytes" cmp ref/last.h5 some/last.h5
+
+# --- lines that are missing before the checkpoint ---
+some
+head -n 12 ref/metrics.jsonl >some/metrics.jsonl
+run 0 train --resume --out-dir=some --max-iters=50
+err_says '^warning: some/metrics\.jsonl ends with step 11, and the run goes on from step 40: what was between is missing$'
+some metrics.jsonl
+run 0 train --resume --out-dir=some --max-iters=50
+err_says '^warning: some/metrics\.jsonl has no line, and the run goes on from step 40: what was between is missing$'
+
+# --- the command that goes on is one for the shell ---
+odd="a run's \$HOME"
+start "${data[@]}" --max-iters=1000000 --out-dir="$odd" --threads=1
+await_step "$odd" 20
+kill -s TERM "$pid"
+wait "$pid"
+last="the printed command"
+going=$(sed -nE 's/^stopped by SIGTERM after step [0-9]+; go on with: train //p' out)
+check "with its threads" grep -qE -- '--threads 1$' <<<"$going"
+at=$(fields "$odd/metrics.jsonl" | tail -n 1 | cut -d' ' -f1)
+eval "\"$bin/train\" $going --max-iters=$((at + 5))" >out 2>err
+check "exit code" test $? = 0
+check "it has gone on" each_step_once "$odd/metrics.jsonl" $((at + 5))
+
+# --- a mapped text that becomes shorter ---
+if ! sanitized; then
+  text 20000000 5 >large.txt
+  start "${data[@]}" --data=large.txt --tokenizer=byte --max-iters=1000000 --eval-interval=100000 --save-interval=10 --out-dir=shrunk
+  await_step shrunk 20
+  : >large.txt
+  wait "$pid"
+  code=$?
+  check "exit code" test $code = 3
+  err_says '^stopped: a text was made shorter while it was read .*; checkpoints are whole: restore the text and go on with --resume$'
+  text 20000000 5 >large.txt
+  run 0 train --resume --out-dir=shrunk --max-iters=60 --eval-iters=1
+  check "each step once" each_step_once shrunk/metrics.jsonl "$(fields shrunk/metrics.jsonl | tail -n 1 | cut -d' ' -f1)"
+fi
 finish
