@@ -51,8 +51,8 @@ static int is_ours(const char *name) {
     static const char *const names[] = {"run.json", "metrics.jsonl", "metrics.csv", "samples.txt"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i])) return 1;
-    return la_folder_checkpoint_name(name) || !strncmp(name, LA_ASIDE, sizeof LA_ASIDE - 1) ||
-           la_events_name(name) || is_temporary(name);
+    return la_folder_checkpoint_name(name) || la_folder_aside_name(name) || la_events_name(name) ||
+           is_temporary(name);
 }
 
 /* NEW: there must be nothing.  OVERWRITE: removes what a run writes.  RESUME: removes temporaries
@@ -148,7 +148,7 @@ static void note_gap(const la_folder *s, const char *path, int64_t step) {
 
 la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int64_t keep,
                          int64_t step, int *evaluated) {
-    *s = (la_folder){.keep = keep, .last_line = -1, .lock = -1};
+    *s = (la_folder){.keep = keep, .last_line = -1, .last_step = -1, .lock = -1};
     *evaluated = 0;
     LA_TRY(la_folder_make(dir));
     LA_TRY(la_folder_lock(dir, &s->lock));

@@ -14,8 +14,6 @@
 #include "train/report.h"
 #include "train/trackers.h"
 
-#define LA_ASIDE "aside." /* begins the names of checkpoints that were set aside */
-
 typedef struct la_folder {
     char       *dir;
     int64_t     keep;
@@ -25,6 +23,7 @@ typedef struct la_folder {
     double      elapsed_s; /* of the lines that stayed on resuming, the last; 0: none */
     int64_t     skipped;   /* of the line of the step that is resumed; 0: none */
     int         saved;     /* last.h5, by this run: it is whole */
+    int64_t     last_step; /* of last.h5, if this run knows it; -1 */
     int         lock;      /* the folder, locked against a second run; -1: not open */
     la_trackers trackers;  /* la_trackers_open them after the folder */
 } la_folder;
@@ -45,7 +44,7 @@ la_status la_folder_lock(const char *dir, int *lock);
 
 /* Makes the folder, with its parents.  NEW: LA_ARG if there is something in it.  OVERWRITE: removes
  * the files of an earlier run, and only those.  RESUME: drops the lines of metrics.jsonl after
- * `step`, with a warning if those before it are not all there; GO_BACK: as RESUME, from a
+ * `step`, with a warning if the file ends before it; GO_BACK: as RESUME, from a
  * checkpoint that need not be the newest: la_folder_set_aside first.  *evaluated says whether the
  * line of `step` has a val_loss. */
 la_status la_folder_open(la_folder *s, const char *dir, la_folder_mode mode, int64_t keep,
@@ -68,8 +67,8 @@ la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **
                              int64_t corpus_bytes, uint64_t corpus_hash);
 
 /* last.h5 becomes last.1.h5 and so on, and the new checkpoint last.h5; at any moment there is a
- * last.h5.  One that is damaged is replaced and takes no place in the row.  On failure the earlier
- * ones are as they were. */
+ * last.h5.  One that is damaged, or of the same step, is replaced and takes no place in the row.  On
+ * failure the earlier ones are as they were. */
 la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params *p,
                               const la_optim *o, const la_tokenizer *k);
 /* Between saving and that row a killed run has left the checkpoint before as last.old.tmp: it takes
@@ -82,6 +81,7 @@ la_status la_folder_save_best(la_folder *s, const la_record *r, const la_params 
                               const la_optim *o, const la_tokenizer *k);
 
 int la_folder_checkpoint_name(const char *name); /* whether a file is named like one of these */
+int la_folder_aside_name(const char *name);      /* or like one that was set aside */
 
 /* Opens what --resume names: "last", "best", a path, or "auto": the newest valid one in dir; what
  * was skipped, and why, goes to stderr.  LA_FORMAT if there is none. */

@@ -200,7 +200,11 @@ la_status la_run_loop(la_run_state *r) {
         la_status s = evaluate(r, &val);
         if (s == LA_OK && !r->evaluated) {
             /* first: the line says that the checkpoint resumed from knows of this loss */
-            if (r->best_step == r->step) la_run_save_best(r), la_run_save(r, 0);
+            if (r->best_step == r->step) {
+                r->last_saved = -1;
+                la_run_save_best(r);
+                la_run_save(r, 0);
+            }
             s = la_folder_add_val_loss(&r->folder, r->step, val, r->last_accuracy);
         }
         if (s != LA_OK && s != LA_STATE) return s;

@@ -122,7 +122,7 @@ void la_run_note_saved(la_run_state *r) {
     r->best_saved = r->resumes && best && !access(best, F_OK) ? step_of(best, r->best_step) : -1;
     r->last_saved = -1; /* saved again at the end, unless this very run has */
     if (r->resumes && last && r->resumed_from && !strcmp(r->resumed_from, last))
-        r->last_saved = r->step;
+        r->last_saved = r->folder.last_step = r->step;
     free(best);
     free(last);
 }

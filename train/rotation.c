@@ -9,6 +9,8 @@
 #include "train/folder.h"
 #include "train/save_file.h"
 
+#define ASIDE "aside."
+
 static char *numbered(const char *dir, int64_t i) { /* last.h5, last.1.h5, ... */
     char name[48];
     if (i)
@@ -73,13 +75,14 @@ la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params 
     char     *old = la_folder_path(s->dir, "last.old.tmp"), *path = numbered(s->dir, 0);
     la_status status = old && path ? LA_OK : la_fail(LA_NOMEM, "no memory to save");
     if (status == LA_OK) {
-        int wanted = s->keep > 1 && (s->saved || !la_file_is_damaged(path));
+        int wanted =
+            s->keep > 1 && r->step != s->last_step && (s->saved || !la_file_is_damaged(path));
         int kept = wanted && link(path, old) == 0; /* a second name */
         int error = wanted && !kept && errno != ENOENT ? errno : 0;
         status = la_checkpoint_save(path, r, p, o, k);
         if (status == LA_OK && error) not_kept(path, error);
         if (kept && status == LA_OK) rotate(s, old);
-        if (status == LA_OK) s->saved = 1;
+        if (status == LA_OK) s->saved = 1, s->last_step = r->step;
         unlink(old); /* still there if nothing was saved */
     }
     free(old);
@@ -140,12 +143,20 @@ static la_status find_newest(const char *dir, la_checkpoint **c, char **path) {
                         dir);
 }
 
+int la_folder_aside_name(const char *name) {
+    static const char digits[] = "0123456789";
+    if (strncmp(name, ASIDE, sizeof ASIDE - 1)) return 0;
+    name += sizeof ASIDE - 1;
+    size_t step = strspn(name, digits),
+           more = name[step] == '.' ? strspn(name + step + 1, digits) : 0;
+    return step && !strcmp(name + step + (more ? more + 1 : 0), ".h5");
+}
+
 /* A free name for the checkpoint of that step; NULL: no memory. */
 static char *aside(const char *dir, int64_t step) {
     char name[64];
     for (int i = 0;; i++) {
-        snprintf(name, sizeof name, i ? LA_ASIDE "%lld.%d.h5" : LA_ASIDE "%lld.h5", (long long)step,
-                 i);
+        snprintf(name, sizeof name, i ? ASIDE "%lld.%d.h5" : ASIDE "%lld.h5", (long long)step, i);
         char *path = la_folder_path(dir, name);
         if (!path || access(path, F_OK) != 0) return path;
         free(path);

@@ -99,29 +99,41 @@ static void print_done(const la_run_state *r) {
     putchar('\n');
 }
 
-/* The checkpoint that is resumed from is in the folder that is written to. */
-static int is_its_own(const la_run_state *r) {
-    const char *slash = strrchr(r->resumed_from, '/');
-    char *from = slash ? strndup(r->resumed_from, (size_t)(slash - r->resumed_from) + 1) : NULL;
+/* *own: the checkpoint that is resumed from is in the folder that is written to. */
+static la_status is_of_folder(const la_run_state *r, int *own) {
+    char       *from = strdup(r->resumed_from), *slash = from ? strrchr(from, '/') : NULL;
     struct stat a, b;
-    int own = stat(from ? from : ".", &a) == 0 && stat(r->dir, &b) == 0 && a.st_dev == b.st_dev &&
-              a.st_ino == b.st_ino;
+    if (!from) return la_fail(LA_NOMEM, "no memory for a name");
+    if (slash) slash[1] = 0; /* "/" of a file in the root */
+    *own = stat(slash ? from : ".", &a) == 0 && stat(r->dir, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
     free(from);
-    return own;
+    return LA_OK;
+}
+
+static la_status open_files(la_run_state *r) {
+    const la_config *c = r->c;
+    la_folder_mode   mode = c->overwrite ? LA_FOLDER_OVERWRITE : LA_FOLDER_NEW;
+    int              own = 0;
+    if (r->resumes) LA_TRY(is_of_folder(r, &own));
+    if (own) mode = strcmp(c->resume, "auto") ? LA_FOLDER_GO_BACK : LA_FOLDER_RESUME;
+    la_status s = la_folder_open(&r->folder, r->dir, mode, c->keep, r->step, &r->evaluated);
+    if (s == LA_ARG && r->resumes && !own)
+        return la_fail(LA_ARG,
+                       "%s is of another folder than %s, which is in use: choose an --out-dir that "
+                       "is empty",
+                       r->resumed_from, r->dir);
+    LA_TRY(s);
+    LA_TRY(la_folder_open_samples(&r->folder, c->sample_every > 0,
+                                  la_run_sample_due(r) ? r->step : r->step + 1));
+    return la_trackers_open(&r->folder.trackers, r->dir, c->csv, c->tensorboard,
+                            r->resumes ? r->step : -1);
 }
 
 static la_status open_folder(la_run_state *r, int argc, char **argv) {
     const la_config *c = r->c;
-    la_folder_mode   mode = c->overwrite                     ? LA_FOLDER_OVERWRITE
-                            : !r->resumes || !is_its_own(r)  ? LA_FOLDER_NEW
-                            : strcmp(c->resume, "auto") != 0 ? LA_FOLDER_GO_BACK
-                                                             : LA_FOLDER_RESUME;
     struct winsize   w;
-    LA_TRY(la_folder_open(&r->folder, r->dir, mode, c->keep, r->step, &r->evaluated));
-    LA_TRY(la_folder_open_samples(&r->folder, c->sample_every > 0,
-                                  la_run_sample_due(r) ? r->step : r->step + 1));
-    LA_TRY(la_trackers_open(&r->folder.trackers, r->dir, c->csv, c->tensorboard,
-                            r->resumes ? r->step : -1));
+    LA_TRY(open_files(r));
     r->started -= r->folder.elapsed_s; /* resumed: its time goes on */
     r->skipped = r->folder.skipped;
     la_run_note_saved(r);
@@ -155,48 +167,54 @@ static la_status write_go_on(la_run_state *r) {
         fputs("train --resume --out-dir ", out);
         put_word(out, r->dir);
         if (r->c->threads) fprintf(out, " --threads %lld", (long long)r->c->threads);
-        if (!strcmp(r->c->data, "-")) fputs(" --data FILE, the same text", out);
     }
     return out && fclose(out) == 0 ? LA_OK : la_fail(LA_NOMEM, "no memory for a sentence");
 }
 
+/* What that needs besides. */
+static const char *and_text(const la_run_state *r) {
+    return strcmp(r->c->data, "-") ? "" : " --data FILE, the same text";
+}
+
 static la_status not_finite(const la_run_state *r) {
-    char        what[512], from[512] = "";
+    double      lr = r->c->lr / 10, min_lr = r->c->min_lr < lr ? r->c->min_lr : lr;
+    char        what[512];
     const char *try =
         r->c->grad_clip > 0 ? "a smaller --lr or --grad-clip" : "a smaller --lr, or --grad-clip 1";
     snprintf(what, sizeof what, "%s", la_error());
     if (!is_saved(r))
         return la_fail(LA_NUMERIC, "step %lld: %s; nothing was saved before; try %s",
                        (long long)r->step + 1, what, try);
-    snprintf(from, sizeof from, "%s --lr %g", r->go_on, r->c->lr / 10);
     return la_fail(LA_NUMERIC,
-                   "step %lld: %s; the last good checkpoint is in %s; try %s, as in: %s",
-                   (long long)r->step + 1, what, r->dir, try, from);
+                   "step %lld: %s; the last good checkpoint is in %s; try %s, as in: %s --lr %g "
+                   "--min-lr %g%s",
+                   (long long)r->step + 1, what, r->dir, try, r->go_on, lr, min_lr, and_text(r));
 }
 
 static la_status not_saved(const la_run_state *r, const char *how) {
-    return la_fail(LA_IO, "%s step %lld, which could NOT be saved%s%s", how, (long long)r->step,
-                   is_saved(r) ? "; go on from what is there with: " : "",
-                   is_saved(r) ? r->go_on : "");
+    int some = is_saved(r);
+    return la_fail(LA_IO, "%s step %lld, which could NOT be saved%s%s%s", how, (long long)r->step,
+                   some ? "; go on from what is there with: " : "", some ? r->go_on : "",
+                   some ? and_text(r) : "");
 }
 
 static la_status best_not_saved(const la_run_state *r) {
     return la_fail(LA_IO,
                    "step %lld, the best, could NOT be saved as %s/best.h5; last.h5 has it, and to "
-                   "try again: %s",
-                   (long long)r->step, r->dir, r->go_on);
+                   "try again: %s%s",
+                   (long long)r->step, r->dir, r->go_on, and_text(r));
 }
 
 static la_status stopped(la_run_state *r, int *signal) {
     const char *name = *signal == SIGINT ? "SIGINT" : *signal == SIGTERM ? "SIGTERM" : "SIGHUP";
-    if (la_run_save(r, 0)) {
+    if (la_run_save(r, 0) || r->last_saved == r->step) {
         if (!la_run_save_best(r)) {
             *signal = 0;
             return best_not_saved(r);
         }
         printf("stopped by %s after step %lld; go on with: ", name, (long long)r->step);
         la_print_text(r->go_on);
-        putchar('\n');
+        puts(and_text(r));
         return LA_OK;
     }
     char how[64];
@@ -213,6 +231,8 @@ static la_status train(la_run_state *r, int argc, char **argv, int *signal) {
     if (r->step >= c->max_iters && r->resumes && !c->quiet)
         printf("nothing left to train: the checkpoint is of step %lld and --max-iters is %lld\n",
                (long long)r->step, (long long)c->max_iters);
+    /* gone back, or begun in a new folder: from here on it is resumed as it would have been */
+    if (r->resumes && strcmp(c->resume, "auto") && r->last_saved != r->step) la_run_save(r, 0);
     la_status s = la_run_loop(r);
     if (s == LA_NUMERIC) return not_finite(r);
     LA_TRY(s);
@@ -243,12 +263,18 @@ static la_status dump_graph(const la_run_state *r) {
     return fclose(f) ? la_fail(LA_IO, "cannot write %s", r->c->dump_graph) : LA_OK;
 }
 
+static void watch(const la_source *s) {
+    if (s->mapped) la_watch_text(s->bytes, (size_t)s->n);
+}
+
 static la_status prepare(la_run_state *r) {
     la_trainer_cfg cfg;
     size_t         start = la_memory_resident();
     LA_TRY(la_run_open_saved(r));
     LA_TRY(la_nonfinite_parse(r->c->on_nonfinite, &r->on_nonfinite));
     LA_TRY(la_texts_open(&r->texts, r->c, r->saved));
+    watch(&r->texts.corpus.source);
+    watch(&r->texts.valid_corpus.source);
     if (!r->c->eval_only && !r->c->dry_run)
         r->corpus_hash = la_corpus_hash(&r->texts.corpus); /* reads it all */
     if (r->resumes && !r->c->eval_only && !r->c->dry_run) LA_TRY(la_run_check_corpus(r));

@@ -132,25 +132,40 @@ static void on_save(int signal) {
     save_wanted = 1;
 }
 
-/* A page of a mapped file that is there no more: it was made shorter.  What is on the disk is
- * whole, and what is in memory cannot be gone on with. */
-static void on_lost_page(int signal) {
-    static const char text[] = "stopped: a text was made shorter while it was read (bus error), so that the "
-                               "program cannot go on; checkpoints are whole: restore the text and "
-                               "go on with --resume\n";
-    (void)signal;
-    (void)!write(STDERR_FILENO, text, sizeof text - 1);
-    _exit(3);
+static struct {
+    const char *from;
+    size_t      n;
+} watched[2];
+
+/* Bytes of a mapped file that are there no more. */
+static void on_lost_page(int signal, siginfo_t *what, void *context) {
+    static const char text[] =
+        "stopped: a text was made shorter while it was read; checkpoints are "
+        "whole: restore the text and go on with --resume\n";
+    (void)context;
+    for (size_t i = 0; i < sizeof watched / sizeof *watched; i++)
+        if ((uintptr_t)what->si_addr - (uintptr_t)watched[i].from < watched[i].n) {
+            (void)!write(STDERR_FILENO, text, sizeof text - 1);
+            _exit(3);
+        }
+    struct sigaction by_default = {.sa_handler = SIG_DFL};
+    sigaction(signal, &by_default, NULL); /* another's: it comes again */
+}
+
+void la_watch_text(const void *bytes, size_t n) {
+    struct sigaction lost = {.sa_sigaction = on_lost_page, .sa_flags = SA_SIGINFO};
+    int              second = watched[0].n > 0;
+    watched[second].from = bytes;
+    watched[second].n = n;
+    sigaction(SIGBUS, &lost, NULL);
 }
 
 void la_signals_install(void) {
-    struct sigaction lost = {.sa_handler = on_lost_page};
     struct sigaction stop = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
     struct sigaction save = {.sa_handler = on_save, .sa_flags = SA_RESTART};
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
     sigaction(SIGUSR1, &save, NULL);
-    sigaction(SIGBUS, &lost, NULL);
     if (signal(SIGHUP, SIG_IGN) != SIG_IGN) sigaction(SIGHUP, &stop, NULL); /* unless under nohup */
 }
 

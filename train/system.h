@@ -20,10 +20,12 @@ enum { LA_PROCESSOR = 256 };
 const char *la_processor_name(char buf[LA_PROCESSOR]); /* "unknown" where nothing says it   */
 
 /* After la_signals_install: the first SIGINT, SIGTERM or SIGHUP sets la_signal_stop() to its
- * number, and a second one ends the process at once; SIGUSR1 makes la_signal_save() return 1 once;
- * SIGBUS, of a mapped text that was made shorter, ends it with 3 and a sentence.
+ * number, and a second one ends the process at once; SIGUSR1 makes la_signal_save() return 1 once.
  */
 void la_signals_install(void);
 int  la_signal_stop(void);
 int  la_signal_save(void);
+/* Of a text that is mapped (two at most): if its file becomes shorter, touching what is gone ends
+ * the process with 3 and a sentence. */
+void la_watch_text(const void *bytes, size_t n);
 #endif

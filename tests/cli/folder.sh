@@ -131,16 +131,17 @@ check "the same numbers in the end" cmp a b
 run 0 train --resume=some/aside.30.h5 --out-dir=some --quiet # and forth again
 check "a second one of that step" same_weights some/aside.40.1.h5 some/last.h5
 some
-cp some/last.h5 some/aside.40.h5
+for file in aside.40.h5 aside.40.2.h5 aside.40.txt aside.h5 aside.4x.h5; do cp some/last.h5 some/$file; done
 run 0 train "${args[@]}" --overwrite --out-dir=some
-check "--overwrite takes them away" test ! -e some/aside.40.h5
+check "--overwrite takes them away" test ! -e some/aside.40.h5 -a ! -e some/aside.40.2.h5
+for file in aside.40.txt aside.h5 aside.4x.h5; do check "and no others" test -e some/$file; done
 
 # --- a checkpoint from elsewhere: into no folder that is in use ---
 rm -rf other other.was
 run 0 train "${data[@]}" --max-iters=10 --seed=3 --out-dir=other
 cp -r other other.was
 run 2 train --resume=ref/last.1.h5 --out-dir=other --max-iters=40
-err_says '^train: the folder other is not empty'
+err_says '^train: ref/last\.1\.h5 is of another folder than other, which is in use: choose an --out-dir that is empty$'
 check "the folder in use is as it was" diff -r other other.was
 run 0 train --resume=ref/last.1.h5 --out-dir=./ref/ --max-iters=40 # another name for its own
 check "the same bytes" cmp ref/last.h5 some/last.h5
@@ -177,9 +178,11 @@ if ! sanitized; then
   wait "$pid"
   code=$?
   check "exit code" test $code = 3
-  err_says '^stopped: a text was made shorter while it was read .*; checkpoints are whole: restore the text and go on with --resume$'
+  err_says '^stopped: a text was made shorter while it was read; checkpoints are whole: restore the text and go on with --resume$'
   text 20000000 5 >large.txt
   run 0 train --resume --out-dir=shrunk --max-iters=60 --eval-iters=1
   check "each step once" each_step_once shrunk/metrics.jsonl "$(fields shrunk/metrics.jsonl | tail -n 1 | cut -d' ' -f1)"
+else
+  skipped "a mapped text that becomes shorter: sanitizers have their own ways of ending"
 fi
 finish

@@ -38,6 +38,13 @@ check "the same state" test "$(core_of run)" = "$core"
 calls[resume]=$noted want_resume=$(state_of run)
 check "checkpoints are read by a process of its own" test "$(number_of train-child malloc "$noted")" -gt 100
 cp run/best.h5 ../model.h5
+rm -rf run
+cp -r ../stopped run
+injected "" train --resume=best --out-dir=run --quiet
+check "gone back" test "$code" = 0
+check "to the same state" test "$(core_of run)" = "$core"
+calls[back]=$noted want_back=$(state_of run)
+check "what was later is there" test "$(echo run/aside.*.h5)" = run/aside.2.h5
 writing=(--checkpoint=../model.h5 --prompt=the --tokens=6 --threads=1 --quiet)
 showing=(--checkpoint=../model.h5 --prompt=the --show-attention=shown.h5 --threads=1 --quiet)
 injected "" generate "${writing[@]}"
@@ -116,9 +123,15 @@ trains() { # SCENARIO PLAN
     local within=
     [ "$1" = reader ] && within=train-child
     cp -r ../stopped run
-    injected "$2" train "${resume[@]}"
-    within=
     expect=$want_resume
+    if [ "$1" = back ]; then
+      injected "$2" train --resume=best --out-dir=run --quiet
+      expect=$want_back
+      said=$(grep -v '^note: run/last\.h5 is of step ' <<<"$said")
+    else
+      injected "$2" train "${resume[@]}"
+    fi
+    within=
   fi
   judge train "$2"
   local bad="" same=no state="" file
@@ -133,10 +146,10 @@ trains() { # SCENARIO PLAN
   *:EINTR:* | *:short:* | *:EOPNOTSUPP:*) [ "$code$said$same" = 0yes ] || wrong+=("not as if nothing had been") ;;
   esac
   [ "$code$said$same" = 0no ] && wrong+=("silent")
-  [ "$1" != new ] && [ ! -e run/last.h5 ] && wrong+=("last.h5 is gone")
+  [[ $1 != new && $1 != back ]] && [ ! -e run/last.h5 ] && wrong+=("last.h5 is gone")
   case $1:$2 in # what an error may lead to, and what is said of it
   reader:*:kill) [[ $code = 6 && $said != *skipped* ]] || wrong+=("a reader was killed: $code") ;;
-  new:malloc:* | resume:malloc:*) [[ $result == "ended with "[235] ]] && wrong+=("want of memory is 6") ;;
+  new:malloc:* | resume:malloc:* | back:malloc:*) [[ $result == "ended with "[235] ]] && wrong+=("want of memory is 6") ;;
   *:write:* | *:sync:* | *:space:* | *:rename:*)
     [[ $result == "ended with "[2-6] ]] && wrong+=("a file that cannot be written is 1")
     [[ -z $said || ${2##*:} != E* || $said == *"${reason[${2##*:}]}"* ]] || wrong+=("no reason is given")
@@ -232,6 +245,13 @@ sweep() {
   sweep reader malloc ENOMEM 199 +
   sweep reader malloc kill 499
   sweep reader open EMFILE 1
+  sweep back rename EIO 1
+  sweep back rename kill 1
+  sweep back rename term 1
+  sweep back sync kill 7
+  sweep back write ENOSPC 9 +
+  sweep back open EMFILE 5
+  sweep back malloc ENOMEM 299
   for scenario in write show; do
     sweep $scenario read EIO 3
     sweep $scenario open EMFILE 5

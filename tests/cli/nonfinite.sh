@@ -12,6 +12,12 @@ run 5 train "${wild[@]}" --out-dir=stop
 err_says '^train: step [0-9]+: (the gradient of )?(transformer|lm_head)\.[a-z_.0-9]+ .*is (infinite|not a number) at row .*; try a smaller --lr'
 steps=$(wc -l <stop/metrics.jsonl) # with that of step 0
 
+run 5 train "${wild[@]}" --save-interval=1 --out-dir=advice
+going=$(sed -nE 's/^train: .*, as in: train //p' err)
+eval "\"$bin/train\" $going --max-iters=1000" >out 2>err # its rates are allowed; whether they are small enough is another matter
+check "the advice is a command: $(head -n 1 err)" test $? = 0 -o $? = 5
+check_not "with options that are taken" grep -q 'must' err
+
 run 5 train "${wild[@]}" --on-nonfinite=skip:3 --out-dir=skip
 check "three steps were left out, and it says which" test "$(grep -cE '^warning: step [0-9]+: .*the step is left out, [123] of at most 3 in a row' err)" = 3
 err_says 'after 3 steps in a row that were left out'
