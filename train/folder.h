@@ -67,7 +67,7 @@ la_status la_folder_run_json(la_folder *s, const la_config *c, int argc, char **
                              int64_t corpus_bytes, uint64_t corpus_hash);
 
 /* last.h5 becomes last.1.h5 and so on, and the new checkpoint last.h5; at any moment there is a
- * last.h5.  One that is damaged, or of the same step, is replaced and takes no place in the row.  On
+ * last.h5.  One that is damaged, or of the same step, is replaced and takes no place in the row. On
  * failure the earlier ones are as they were. */
 la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params *p,
                               const la_optim *o, const la_tokenizer *k);
@@ -75,7 +75,8 @@ la_status la_folder_save_last(la_folder *s, const la_record *r, const la_params 
  * its place.  One that is last.h5 under a second name, or damaged, or no checkpoint, stays. */
 void      la_folder_finish_rotation(la_folder *s);
 /* A run goes on from `step`, and checkpoints of later steps are no part of it: they are renamed to
- * aside.STEP.h5, which is said.  LA_NOMEM: the step of one is not known. */
+ * aside.STEP.h5, which is said, as is what is damaged and stays.  LA_NOMEM, LA_IO: the step of one
+ * is not known. */
 la_status la_folder_set_aside(la_folder *s, int64_t step);
 la_status la_folder_save_best(la_folder *s, const la_record *r, const la_params *p,
                               const la_optim *o, const la_tokenizer *k);

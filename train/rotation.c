@@ -167,7 +167,9 @@ static la_status set_aside(const la_folder *s, const char *path, int64_t step) {
     char           was[LA_FILE_NAME], is[LA_FILE_NAME];
     la_checkpoint *c;
     la_status      opened = la_checkpoint_open(&c, path);
-    if (opened != LA_OK) return opened == LA_NOMEM ? LA_NOMEM : LA_OK; /* damaged: it stays */
+    if (opened == LA_FORMAT) /* damaged: it stays, and is taken by nobody */
+        fprintf(stderr, "skipped %s: %s\n", la_file_name(path, was), la_error());
+    if (opened != LA_OK) return opened == LA_FORMAT ? LA_OK : opened;
     int64_t there = la_checkpoint_record(c)->step;
     la_checkpoint_close(c);
     if (there <= step) return LA_OK;
