@@ -301,7 +301,8 @@ for i in "${!faults[@]}"; do
   else
     order=("${tests[@]}")
     case $file in
-      train/loop.c | train/nonfinite.c | train/recover.c | train/resume.c | train/run.c) order=("${of_a_run[@]}" "${tests[@]}") ;;
+      train/loop.c | train/nonfinite.c | train/recover.c | train/resume.c) order=("${of_a_run[@]}" "${tests[@]}") ;;
+      train/run.c) order=("${of_a_run[@]}" "${of_a_folder[@]}" "${tests[@]}") ;;
       train/system.c) order=(test_measure "${of_a_run[@]}" "${of_a_folder[@]}" "${tests[@]}") ;;
       train/save_file.c | train/folder.c | train/rotation.c | train/append.c | train/memory_plan.c)
         order=("${of_a_folder[@]}" test_checkpoint test_events "${tests[@]}")

@@ -130,6 +130,15 @@ fields ref/metrics.jsonl | cut -d' ' -f1,2,4,5 >b
 check "the same numbers in the end" cmp a b
 run 0 train --resume=some/aside.30.h5 --out-dir=some --quiet # and forth again
 check "a second one of that step" same_weights some/aside.40.1.h5 some/last.h5
+some last.3.h5
+cp ref/last.3.h5 some/aside.10.h5 # the only one of its step: all others are later
+start --resume=some/aside.10.h5 --out-dir=some --max-iters=1000000 --save-interval=1000000 --eval-interval=1000000
+await_step some 60 # there were 40
+kill -s KILL "$pid"
+wait "$pid" 2>/dev/null
+run 0 train --resume --out-dir=some --max-iters=40 --quiet=off
+out_says '^resuming from some/last\.h5$'
+check "gone back and killed before the first save: each step once" each_step_once some/metrics.jsonl 40
 some
 for file in aside.40.h5 aside.40.2.h5 aside.40.txt aside.h5 aside.4x.h5; do cp some/last.h5 some/$file; done
 run 0 train "${args[@]}" --overwrite --out-dir=some
