@@ -275,7 +275,7 @@ cmake --build build >/dev/null
 read -ra tests <<<"test_ops64 test_attention64 test_lm64 test_tape test_optim64 test_attention test_data test_ngram test_task test_statistics test_config test_report test_probe test_measure test_events test_tensor test_confined test_checkpoint"
 # the steps of a run, and its folder, are tested as a program
 of_a_run=(cli/nonfinite.sh cli/signals.sh test_train cli/resume.sh cli/train.sh)
-of_a_folder=(cli/folder.sh cli/bad_input.sh cli/inject.sh cli/plan.sh)
+of_a_folder=(cli/folder.sh cli/bad_input.sh cli/inject.sh cli/plan.sh cli/memory.sh)
 try() { # TEST
   case $1 in
     *.sh) timeout 600 bash "tests/$1" build/bin ;;
