@@ -115,7 +115,6 @@ newest "best.h5 is newer" best.h5
 
 # --- back to an earlier one: what is later makes way, and is kept ---
 some
-cp some/best.h5 best.h5
 cp some/last.2.h5 some/best.h5 # of step 20
 run 0 train --resume=best --out-dir=some --max-iters=25 --lr-decay-iters=40 --save-interval=5
 for at in 40 30; do err_says "^note: some/last(\.1)?\.h5 is of step $at, and the run goes back to step 20: it is now some/aside\.$at\.h5\$"; done
