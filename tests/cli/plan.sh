@@ -48,7 +48,8 @@ fi
 # --- the limit of a cgroup ---
 group=$(mktemp -d /sys/fs/cgroup/memory/lina.XXXXXX 2>/dev/null || mktemp -d /sys/fs/cgroup/lina.XXXXXX 2>/dev/null)
 for limit in memory.limit_in_bytes memory.max; do # version 1, version 2
-  [ -n "$group" ] && [ -e "$group/$limit" ] && [ -e "$group/cgroup.procs" ] && echo $((96 << 20)) 2>/dev/null >"$group/$limit" && break
+  [ -n "$group" ] && [ -e "$group/$limit" ] && [ -e "$group/cgroup.procs" ] && echo $((96 << 20)) 2>/dev/null >"$group/$limit" &&
+    (echo "$BASHPID" >"$group/cgroup.procs") 2>/dev/null && break # one may go in
   limit=
 done
 if [ -n "$limit" ]; then
